@@ -1,0 +1,62 @@
+# Needs Python 3.11, pip and make; everything else is installed into .venv.
+
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+PIP_INSTALL = -m pip --disable-pip-version-check install -qq
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint docs bench clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv  ## reproduce the paper and write paper-results/index.html
+	@.venv/bin/inferostatic paper --out paper-results
+	@echo "Report: open paper-results/index.html"
+
+# Work stealing starts from contiguous halves, so compiled functions and fixtures are mostly reused
+# within one process, and still keeps both processes busy to the end.
+test: .venv  ## run the tests, without the slow ones
+	@.venv/bin/python -m pytest -n 2 --dist worksteal
+
+test-slow: .venv  ## run the tests that take minutes
+	@.venv/bin/python -m pytest -m slow
+
+lint: .venv  ## check style, formatting and types
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright
+
+docs: .venv  ## build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+	@echo "Documentation: open site/index.html"
+
+bench: .venv .venv-peers  ## time training beside TensorFlow and PyTorch
+	@.venv/bin/python benchmarks/training.py
+
+clean:  ## remove environments, caches and everything that was generated
+	@rm -rf .venv .venv-peers site dist build paper-results
+	@rm -rf .pytest_cache .ruff_cache .hypothesis
+	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv: .venv/ready  ## create the development environment
+	@:
+
+# The build backend comes from constraints.txt as well, hence no isolated build.
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "inferostatic needs Python 3.11 or later, and $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=/path/to/python3.11")'
+	@echo "Creating .venv (once; a minute or two)"
+	@$(PYTHON) -m venv --clear .venv
+	@.venv/bin/python $(PIP_INSTALL) -c constraints.txt pip hatchling editables
+	@.venv/bin/python $(PIP_INSTALL) -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv-peers: .venv-peers/ready
+	@:
+
+# PyTorch goes first and by itself, so that pip takes whichever build (CPU or CUDA) it is set up for.
+.venv-peers/ready: benchmarks/peers.txt benchmarks/peers-constraints.txt
+	@echo "Creating .venv-peers (once; TensorFlow and PyTorch are large)"
+	@$(PYTHON) -m venv --clear .venv-peers
+	@.venv-peers/bin/python $(PIP_INSTALL) torch==2.13.0
+	@.venv-peers/bin/python $(PIP_INSTALL) -c benchmarks/peers-constraints.txt -r benchmarks/peers.txt
+	@touch $@

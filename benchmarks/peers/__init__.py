@@ -1,0 +1,1 @@
+"""The stacks that the training benchmark compares, one worker module for each."""

@@ -1,0 +1,82 @@
+"""Inference from simulators by learned scores and likelihood ratios.
+
+One smooth potential φ(x, θ): its θ-gradient is the score, its differences are log likelihood
+ratios. See https://arxiv.org/abs/2210.01680 for the method it is built on.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .estimator import CapabilityError as CapabilityError
+from .estimator import Estimator as Estimator
+from .estimator import History as History
+from .estimator import RatioEstimator as RatioEstimator
+from .estimator import ScoreEstimator as ScoreEstimator
+from .estimator import load as load
+from .events.events import Events as Events
+from .events.simulate import simulate as simulate
+from .inference.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
+from .inference.maximum_likelihood import maximum_likelihood as maximum_likelihood
+from .learning.draw import Records as Records
+from .learning.draw import draw as draw
+from .learning.fit import TrainingError as TrainingError
+from .learning.fit import fit as fit
+from .learning.losses import Exponential as Exponential
+from .learning.losses import Logistic as Logistic
+from .learning.losses import Savage as Savage
+from .learning.losses import Square as Square
+from .learning.methods import CARL as CARL
+from .learning.methods import DCTR as DCTR
+from .learning.methods import KCE as KCE
+from .learning.methods import KLRE as KLRE
+from .learning.methods import KSE as KSE
+from .learning.methods import Mix as Mix
+from .learning.training import Constant as Constant
+from .learning.training import Cosine as Cosine
+from .learning.training import Training as Training
+from .models.architecture import DirectRatio as DirectRatio
+from .models.architecture import DirectScore as DirectScore
+from .models.architecture import Potential as Potential
+from .models.architecture import paper_network as paper_network
+from .models.architecture import paper_ratio_network as paper_ratio_network
+from .models.architecture import paper_score_network as paper_score_network
+from .models.features import Quantile as Quantile
+from .models.features import Raw as Raw
+from .models.features import Standardised as Standardised
+from .models.networks import MLP as MLP
+from .models.networks import GlorotUniform as GlorotUniform
+from .models.networks import LecunNormal as LecunNormal
+from .models.potential import forward_score as forward_score
+from .supervision.candidates import MultiScale as MultiScale
+from .supervision.difference import Factorised as Factorised
+from .supervision.difference import Linear as Linear
+from .supervision.difference import Sign as Sign
+from .supervision.kernels import CustomKernel as CustomKernel
+from .supervision.kernels import Delta as Delta
+from .supervision.kernels import Epanechnikov as Epanechnikov
+from .supervision.kernels import Gaussian as Gaussian
+from .supervision.kernels import Rectangular as Rectangular
+from .supervision.kernels import Triangular as Triangular
+from .supervision.pairs import CustomPairs as CustomPairs
+from .supervision.pairs import Independent as Independent
+from .world import toys as toys
+from .world.prior import CustomPrior as CustomPrior
+from .world.prior import Discrete as Discrete
+from .world.prior import Normal as Normal
+from .world.prior import Product as Product
+from .world.prior import TruncatedNormal as TruncatedNormal
+from .world.prior import Uniform as Uniform
+from .world.simulator import JaxSimulator as JaxSimulator
+
+if TYPE_CHECKING:
+    from .telling import plots as plots
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Load plotting only when it is asked for: it needs matplotlib."""
+    if name == "plots":
+        import importlib
+
+        return importlib.import_module(".telling.plots", __name__)
+    raise AttributeError(f"module 'inferostatic' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Simulated data: what an event set is, and how one is made."""

@@ -1,0 +1,1 @@
+"""What the functions are for: estimates and intervals from observed events."""

@@ -1,0 +1,1 @@
+"""Recipes and the compiled loop that trains them."""

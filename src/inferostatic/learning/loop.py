@@ -1,0 +1,183 @@
+"""The compiled loop: one call runs many steps for all members at once.
+
+Weights are one flat vector for each member, so that the optimiser is a single fused operation; for
+small networks the number of operations, not arithmetic, is what a step costs. The host returns
+only between calls, for progress, early stopping and the best epoch.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ..estimator import with_network
+from ..models.potential import AbstractModel
+from ..supervision.records import Row
+from ..supervision.supervision import StoredLaw
+from .methods import AbstractMethod
+from .training import Training
+
+#: Held-out events evaluated at a time.
+VALIDATION_CHUNK = 2048
+
+
+class Examples(eqx.Module):
+    """Training data: features of x, weights, and either fixed records or rows to supervise."""
+
+    features: Float[Array, "n features"]
+    weight: Float[Array, " n"]
+    records: Any
+    rows: Row | None
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.weight)
+
+    def take(self, index: Int[Array, "*shape"]) -> "Examples":
+        """The examples at `index`, which may have any shape."""
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+
+class Job(eqx.Module):
+    """What is being trained and how: everything the loop needs besides data and weights."""
+
+    model: AbstractModel
+    method: AbstractMethod
+    law: StoredLaw | None
+    training: Training = eqx.field(static=True)
+    total_steps: int = eqx.field(static=True)
+
+    def member(self, weights: Float[Array, " parameters"]) -> Any:  # noqa: ANN401
+        """The model with these weights."""
+        arrays, static = eqx.partition(self.model.network, eqx.is_inexact_array)
+        _, unravel = ravel_pytree(arrays)
+        return with_network(self.model, eqx.combine(unravel(weights), static))
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """Built inside the trace, so that equal settings share one compilation."""
+        arrays = eqx.filter(self.model.network, eqx.is_inexact_array)
+        matrices = jax.tree.map(lambda a: jnp.full(a.shape, float(a.ndim > 1)), arrays)
+        return self.training.optimiser(self.total_steps, ravel_pytree(matrices)[0])
+
+    def losses(self, weights: Array, examples: Examples) -> Float[Array, " batch"]:
+        """Weighted loss of each example."""
+        model = self.member(weights)
+        each = jax.vmap(lambda x, record: self.method.loss_of(model, x, record))
+        return examples.weight * each(examples.features, examples.records)
+
+
+class State(eqx.Module):
+    """Weights of all members and the optimiser's memory."""
+
+    weights: Float[Array, "members parameters"]
+    optimiser: Any
+
+
+@eqx.filter_jit
+def initial_state(job: Job, weights: Float[Array, "members parameters"]) -> State:
+    """Fresh optimiser states."""
+    return State(weights, jax.vmap(job.optimiser().init)(weights))
+
+
+@eqx.filter_jit
+def run_steps(
+    job: Job,
+    state: State,
+    examples: Examples,
+    order: Int[Array, "*members steps batch"],
+    real: Float[Array, " steps"],
+    key: PRNGKeyArray,
+) -> tuple[State, Float[Array, "steps members"]]:
+    """Train on the examples in `order`, which is shared by all members or has one for each.
+
+    `real` is the number of real examples in each batch; positions beyond it are padding, marked by
+    an index of −1, and get weight 0.
+    """
+    optimiser = job.optimiser()
+    shared = order.ndim == 2
+    batches = supervised(job, examples.take(order), order.shape, key)
+    batches = eqx.tree_at(lambda b: b.weight, batches, jnp.where(order >= 0, batches.weight, 0.0))
+    if not shared:
+        batches = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), batches)
+
+    def one(weights: Array, memory: Any, batch: Examples, count: Array) -> Any:  # noqa: ANN401
+        def mean_loss(w: Array) -> Array:
+            return jnp.sum(job.losses(w, batch)) / count
+
+        loss, gradient = jax.value_and_grad(mean_loss)(weights)
+        updates, memory = optimiser.update(gradient, memory, weights)
+        return optax.apply_updates(weights, updates), memory, loss
+
+    def step(state: State, step_input: tuple[Examples, Array]) -> tuple[State, Array]:
+        batch, count = step_input
+        if len(state.weights) == 1:
+            # A single member is trained without a batch axis, which is faster for small networks.
+            weights, memory = jax.tree.map(lambda leaf: leaf[0], (state.weights, state.optimiser))
+            batch = batch if shared else jax.tree.map(lambda leaf: leaf[0], batch)
+            result = jax.tree.map(lambda leaf: leaf[None], one(weights, memory, batch, count))
+        else:
+            axes = (0, 0, None if shared else 0, None)
+            result = jax.vmap(one, in_axes=axes)(state.weights, state.optimiser, batch, count)
+        weights, memory, loss = result
+        return State(weights, memory), loss
+
+    return jax.lax.scan(step, state, (batches, real))
+
+
+def supervised(job: Job, examples: Examples, shape: tuple[int, ...], key: PRNGKeyArray) -> Examples:
+    """Examples with their records: those given, or fresh ones drawn for every stored event."""
+    if examples.rows is None:
+        return examples
+    count = int(np.prod(shape))
+    rows = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[len(shape) :]), examples.rows)
+    law = job.law
+    assert law is not None
+    records = jax.vmap(lambda row, k: job.method.supervise(row, law, key=k))(
+        rows, jax.random.split(key, count)
+    )
+    records = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), records)
+    return Examples(examples.features, examples.weight, records, None)
+
+
+@eqx.filter_jit
+def fixed_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
+    """Held-out examples with records that stay the same for the whole run."""
+    return supervised(job, examples, (len(examples),), key)
+
+
+@eqx.filter_jit
+def mean_losses(
+    job: Job, weights: Float[Array, "members parameters"], examples: Examples
+) -> Float[Array, " members"]:
+    """Mean weighted loss of each member, in chunks."""
+    count = len(examples)
+    chunks = -(-count // VALIDATION_CHUNK)
+    index = jnp.arange(chunks * VALIDATION_CHUNK).reshape(chunks, -1)
+    inside = index < count
+
+    def chunk(i: Array, mask: Array) -> Array:
+        part = examples.take(jnp.minimum(i, count - 1))
+        losses = jax.vmap(lambda w: job.losses(w, part))(weights)
+        return jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
+
+    sums = jax.lax.map(lambda pair: chunk(*pair), (index, inside))
+    return jnp.sum(sums, axis=0) / count
+
+
+@eqx.filter_jit
+def each_loss(job: Job, weights: Float[Array, " parameters"], examples: Examples) -> Array:
+    """The loss of every example, to find the bad ones."""
+    return job.losses(weights, examples)
+
+
+@eqx.filter_jit
+def beyond_limit(job: Job, weights: Float[Array, " parameters"], examples: Examples) -> Array:
+    """Fraction of examples where a loss had to be continued linearly."""
+    model = job.member(weights)
+    each = jax.vmap(lambda x, record: job.method.beyond_limit(model, x, record))
+    return jnp.mean(each(examples.features, examples.records))

@@ -1,0 +1,103 @@
+r"""Losses: per event and unreduced, always in terms of l = ln r̂, with hard or soft labels.
+
+Label y = 0: x came from θ0 (the numerator of r); y = 1: from θ1. A classifier that calls class 1
+the numerator has the opposite sign. Every loss is invariant under y → 1 − y, l → −l.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..serial import known
+
+
+class AbstractLoss(eqx.Module):
+    """Compares a prediction with an answer, for one event."""
+
+    @abc.abstractmethod
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+
+    @property
+    def limit(self) -> float | None:
+        """|l| beyond which the loss is continued linearly, if it is."""
+        return None
+
+
+class AbstractRatioLoss(AbstractLoss):
+    """A proper loss for the log ratio (`eq:proper_losses`)."""
+
+
+@known
+class Logistic(AbstractRatioLoss):
+    """y softplus(l) + (1−y) softplus(−l)."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        log_r, y = prediction, answer
+        return y * jax.nn.softplus(log_r) + (1 - y) * jax.nn.softplus(-log_r)
+
+
+@known
+class Square(AbstractRatioLoss):
+    """(sigmoid(−l) − y)²."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        return jnp.square(jax.nn.sigmoid(-prediction) - answer)
+
+
+@known
+class Savage(AbstractRatioLoss):
+    """y sigmoid(l)² + (1−y) sigmoid(−l)²; equal to `Square` plus y(1−y)."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        log_r, y = prediction, answer
+        one, zero = jax.nn.sigmoid(log_r), jax.nn.sigmoid(-log_r)
+        return y * jnp.square(one) + (1 - y) * jnp.square(zero)
+
+
+@known
+class Exponential(AbstractRatioLoss):
+    """y e^{l/2} + (1−y) e^{−l/2}, continued linearly beyond |l| = 60.
+
+    The continuation keeps float32 from overflowing (at l = 178) and changes the minimiser where
+    the true |ln r| is larger; training warns with the fraction of events affected.
+    """
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        half, y = prediction / 2, answer
+        return y * _guarded_exp(half, 30.0) + (1 - y) * _guarded_exp(-half, 30.0)
+
+    @property
+    def limit(self) -> float:
+        """60."""
+        return 60.0
+
+
+def _guarded_exp(value: Array, edge: float) -> Array:
+    inside = jnp.exp(jnp.minimum(value, edge))
+    return inside * (1 + jnp.maximum(value - edge, 0.0))
+
+
+@known
+class SquaredError(AbstractLoss):
+    """Mean over components of (prediction − target)² (`eq:loss_KSE`)."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        return jnp.mean(jnp.square(prediction - answer))
+
+
+@known
+class SoftmaxCrossEntropy(AbstractLoss):
+    """logsumexp_j φ(x, θ^j) − φ(x, θ^k), k the position of the true candidate."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        return jax.nn.logsumexp(prediction) - prediction[answer]

@@ -1,0 +1,264 @@
+"""Named methods as compositions: supervision × loss × weight.
+
+CARL, DCTR and KLRE differ in the pair law; KCE is the candidate-set form; `Mix` trains one
+potential with a weighted sum of them.
+"""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..events.events import Events
+from ..inputs import Input, as_floats
+from ..serial import known
+from ..supervision.candidates import (
+    AbstractCandidateLaw,
+    AroundCentre,
+    CandidateSets,
+    FromPrior,
+    MultiScale,
+)
+from ..supervision.difference import AbstractDifference, Linear
+from ..supervision.kernels import AbstractKernel
+from ..supervision.pairs import AbstractPairLaw, Independent, KernelPairs, LabelledPairs
+from ..supervision.records import AbstractRecord, Capability, Questioned, Row
+from ..supervision.references import ReferencePoint, ReferenceSample
+from ..supervision.supervision import AbstractSupervision, Drawn, StoredLaw, Supply
+from ..supervision.targets import KernelScore
+from ..world.prior import AbstractPrior
+from ..world.simulator import Simulator
+from .losses import (
+    AbstractLoss,
+    AbstractRatioLoss,
+    Logistic,
+    SoftmaxCrossEntropy,
+    SquaredError,
+)
+
+
+class AbstractMethod(eqx.Module):
+    """A way to train a model."""
+
+    @property
+    @abc.abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """What a model must offer."""
+
+    @abc.abstractmethod
+    def supply(self, events: Events) -> Supply:
+        """Check and lay out stored events."""
+
+    @abc.abstractmethod
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+        """Fresh records for one stored event."""
+
+    @abc.abstractmethod
+    def loss_of(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
+        """Weighted loss of one event."""
+
+    @abc.abstractmethod
+    def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
+        """1 where a loss had to be continued linearly, else 0."""
+
+
+@known
+class Method(AbstractMethod):
+    """A supervision and a loss, under a published name."""
+
+    name: str = eqx.field(static=True)
+    supervision: AbstractSupervision
+    loss: AbstractLoss
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the supervision asks for."""
+        return frozenset({self.supervision.capability})
+
+    def supply(self, events: Events) -> Supply:
+        """By the supervision."""
+        return self.supervision.supply(events)
+
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+        """By the supervision."""
+        return self.supervision.supervise(row, law, key=key)
+
+    def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
+        """The record's question, answered, compared and weighted."""
+        return record.weight * self.loss(record.ask(model, x), record.answer)
+
+    def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
+        """Whether |l| lies beyond the loss's limit."""
+        if self.loss.limit is None:
+            return jnp.zeros(())
+        return (jnp.abs(record.ask(model, x)) > self.loss.limit).astype(jnp.float32)
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """By the supervision's flowchart."""
+        return self.supervision.draw(simulator, prior, n, seed=seed, show=show)
+
+    def __str__(self) -> str:
+        """The published name."""
+        return self.name
+
+
+@known
+class MixedMethod(AbstractMethod):
+    """A weighted sum of methods on one model (complementary training)."""
+
+    methods: tuple[Method, ...]
+    weights: tuple[float, ...] = eqx.field(static=True)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Those of all parts."""
+        return frozenset().union(*(method.capabilities for method in self.methods))
+
+    def supply(self, events: Events) -> Supply:
+        """All parts must accept the same rows; the trusted region is their intersection."""
+        supplies = [method.supply(events) for method in self.methods]
+        first = supplies[0]
+        for other in supplies[1:]:
+            same = len(other.weight) == len(first.weight) and bool(
+                jnp.all(other.rows.is_reference == first.rows.is_reference)
+            )
+            if not same:
+                raise ValueError(
+                    "a method with reference events cannot be mixed with one without: they train "
+                    "on different rows. Mix methods of one kind."
+                )
+        law = StoredLaw(
+            first.law.prior,
+            np.max([s.law.low for s in supplies], axis=0),
+            np.min([s.law.high for s in supplies], axis=0),
+        )
+        return Supply(first.rows, first.weight, law)
+
+    def supervise(
+        self, row: Row, law: StoredLaw, *, key: PRNGKeyArray
+    ) -> tuple[AbstractRecord, ...]:
+        """One record for each part."""
+        keys = jax.random.split(key, len(self.methods))
+        pairs = zip(self.methods, keys, strict=True)
+        return tuple(method.supervise(row, law, key=k) for method, k in pairs)
+
+    def loss_of(
+        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
+    ) -> Float[Array, ""]:
+        """Σ weight × loss."""
+        parts = zip(self.weights, self.methods, record, strict=True)
+        return jnp.stack([w * method.loss_of(model, x, r) for w, method, r in parts]).sum()
+
+    def beyond_limit(
+        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
+    ) -> Float[Array, ""]:
+        """Whether any part is."""
+        parts = zip(self.methods, record, strict=True)
+        return jnp.stack([method.beyond_limit(model, x, r) for method, r in parts]).max()
+
+    def __str__(self) -> str:
+        """The parts."""
+        parts = zip(self.weights, self.methods, strict=True)
+        return "Mix(" + " + ".join(f"{weight:g} {method}" for weight, method in parts) + ")"
+
+
+def KSE(kernel: AbstractKernel, difference: AbstractDifference | None = None) -> Method:
+    """Kernel Score Estimation: regress the score on displacements of θ.
+
+    With `ist.draw` it is form 1 (`eq:ksa`), on stored events form 2 (`eq:s_KSA2`). It converges to
+    the kernel score approximation, biased at second order in the width.
+    """
+    difference = Linear() if difference is None else difference
+    return Method("KSE", KernelScore(_kernel(kernel), difference), SquaredError())
+
+
+def KLRE(kernel: AbstractKernel, loss: AbstractRatioLoss | None = None) -> Method:
+    """Kernel Likelihood Ratio Estimation: classify between neighbouring θ (`eq:pi_pair_kernel`)."""
+    return Method("KLRE", LabelledPairs(KernelPairs(_kernel(kernel))), loss or Logistic())
+
+
+def CARL(
+    *,
+    reference: Input | Events | None = None,
+    pairs: AbstractPairLaw | None = None,
+    loss: AbstractRatioLoss | None = None,
+) -> Method:
+    """Classification between independent θ0 and θ1, or against a reference.
+
+    Args:
+        reference: None for the doubly parameterised ratio; a parameter point; or a set of events
+            from any density p_ref, for which the potential becomes ln p(x; θ) − ln p_ref(x).
+        pairs: another pair law, such as `ist.CustomPairs`, in place of `ist.Independent()`.
+        loss: a proper loss; logistic unless told.
+    """
+    if reference is None:
+        law = Independent() if pairs is None else pairs
+        return Method("CARL", LabelledPairs(law), loss or Logistic())
+    if pairs is not None:
+        raise ValueError("give either reference= or pairs=, not both.")
+    return Method("CARL", _reference(reference), loss or Logistic())
+
+
+def DCTR(reference: Input | Events) -> Method:
+    """Reweighting by classification against a reference point or sample: CARL to a reference."""
+    return Method("DCTR", _reference(reference), Logistic())
+
+
+def KCE(
+    candidates: AbstractKernel | AbstractCandidateLaw | Independent | None = None,
+    number: int = 15,
+) -> Method:
+    """Kernel Contrastive Estimation: find the true θ among exchangeable candidates.
+
+    Args:
+        candidates: None for multi-scale candidates, a kernel for a fixed width, or
+            `ist.Independent()` for candidates from the law of θ.
+        number: K, candidates besides the true θ.
+    """
+    if candidates is None:
+        law: AbstractCandidateLaw = MultiScale()
+    elif isinstance(candidates, AbstractKernel):
+        law = AroundCentre(candidates)
+    elif isinstance(candidates, Independent):
+        law = FromPrior()
+    elif isinstance(candidates, AbstractCandidateLaw):
+        law = candidates
+    else:
+        raise TypeError(
+            "KCE takes a kernel such as ist.Rectangular(0.4), ist.MultiScale() or "
+            f"ist.Independent(); got {candidates!r}."
+        )
+    return Method("KCE", CandidateSets(law, number), SoftmaxCrossEntropy())
+
+
+def Mix(methods: Mapping[Method, float] | Sequence[tuple[float, Method]]) -> MixedMethod:
+    """A weighted sum of methods: `ist.Mix([(1.0, ist.KCE()), (0.1, ist.KSE(kernel))])`."""
+    pairs = [(w, m) for m, w in methods.items()] if isinstance(methods, Mapping) else list(methods)
+    if not pairs or not all(isinstance(m, Method) and w > 0 for w, m in pairs):
+        raise ValueError("Mix takes a list of (positive weight, method).")
+    return MixedMethod(tuple(m for _, m in pairs), tuple(float(w) for w, _ in pairs))
+
+
+def _kernel(kernel: object) -> AbstractKernel:
+    if not isinstance(kernel, AbstractKernel):
+        raise TypeError(f"a kernel such as ist.Delta(0.25) was expected; got {kernel!r}.")
+    return kernel
+
+
+def _reference(reference: Input | Events) -> ReferencePoint | ReferenceSample:
+    if isinstance(reference, Events):
+        return ReferenceSample(reference.x, reference.weight)
+    point = np.atleast_1d(as_floats(reference, "reference"))
+    if point.ndim != 1:
+        raise ValueError(
+            "reference must be one parameter point, shape (d,), or an Events set; got shape "
+            f"{point.shape}. For a sample of x use ist.Events(x=…, theta=…)."
+        )
+    return ReferencePoint(tuple(float(v) for v in point.astype(np.float32)))

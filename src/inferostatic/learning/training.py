@@ -1,0 +1,124 @@
+"""`Training`: the knobs of a fit in one record."""
+
+import abc
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import optax
+
+from ..serial import known
+
+
+class AbstractSchedule(eqx.Module):
+    """How the learning rate changes during training."""
+
+    @abc.abstractmethod
+    def over(self, peak: float, steps: int) -> optax.Schedule:
+        """The learning rate at each of `steps` steps."""
+
+
+@known
+class Constant(AbstractSchedule):
+    """The same learning rate throughout."""
+
+    def over(self, peak: float, steps: int) -> optax.Schedule:
+        """Constant."""
+        del steps
+        return optax.constant_schedule(peak)
+
+
+@known
+class Cosine(AbstractSchedule):
+    """A short linear warm-up, then half a cosine down to `final` times the peak.
+
+    Args:
+        final: last learning rate, as a fraction of the peak.
+        warm_up: fraction of all steps spent rising.
+    """
+
+    final: float = eqx.field(static=True, default=0.0)
+    warm_up: float = eqx.field(static=True, default=0.02)
+
+    def over(self, peak: float, steps: int) -> optax.Schedule:
+        """Up, then down."""
+        rise = min(max(int(self.warm_up * steps), 1), max(steps - 1, 1))
+        return optax.warmup_cosine_decay_schedule(
+            peak / 10, peak, rise, max(steps, rise + 1), peak * self.final
+        )
+
+
+@known
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a model is trained.
+
+    Attributes:
+        epochs: passes over the training events.
+        batch_size: events in one step.
+        learning_rate: of Adam, at its peak.
+        schedule: `Cosine()` or `Constant()`.
+        weight_decay: decoupled decay (AdamW) of weight matrices; biases are left alone.
+        clip: largest norm of a gradient; None for no clipping.
+        beta1, beta2, epsilon: of Adam.
+        validation_fraction: part of the events held out.
+        patience: stop after this many epochs without a better validation loss; None never stops.
+        keep_best: return the weights of the best epoch by validation loss, not of the last.
+        shared_batches: all members see the same batches; otherwise each has its own order.
+        progress_bar: force the display on or off.
+    """
+
+    epochs: int = 40
+    batch_size: int = 256
+    learning_rate: float = 2e-3
+    schedule: AbstractSchedule = dataclasses.field(default_factory=Cosine)
+    weight_decay: float = 0.0
+    clip: float | None = None
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    validation_fraction: float = 0.1
+    patience: int | None = None
+    keep_best: bool = True
+    shared_batches: bool = True
+    progress_bar: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        positive = {"epochs": self.epochs, "batch_size": self.batch_size}
+        if self.patience is not None:
+            positive["patience"] = self.patience
+        for name, value in positive.items():
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive; got {self.learning_rate}.")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must lie in [0, 1); got {self.validation_fraction}."
+            )
+        if self.weight_decay < 0:
+            raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}.")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive or None; got {self.clip}.")
+        if self.patience is not None and self.validation_fraction == 0:
+            raise ValueError("patience needs held-out events; set validation_fraction above 0.")
+
+    def optimiser(self, steps: int, decays: jnp.ndarray) -> optax.GradientTransformation:
+        """Adam on one flat vector of weights; `decays` is 1 where weight decay applies."""
+        parts = [] if self.clip is None else [optax.clip_by_global_norm(self.clip)]
+        parts.append(optax.scale_by_adam(self.beta1, self.beta2, self.epsilon))
+        if self.weight_decay > 0:
+            parts.append(_decay(self.weight_decay * decays))
+        parts.append(optax.scale_by_learning_rate(self.schedule.over(self.learning_rate, steps)))
+        return optax.chain(*parts)
+
+
+def _decay(strength: jnp.ndarray) -> optax.GradientTransformation:
+    """Decay towards zero, with a strength of its own for every weight."""
+
+    def update(updates: Any, params: Any) -> Any:  # noqa: ANN401
+        return updates + strength * params
+
+    return optax.stateless(update)

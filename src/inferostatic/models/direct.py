@@ -1,0 +1,59 @@
+"""Direct networks: the score or the log ratio as the network's own output.
+
+What the paper compares potentials with. They do not obey the identities of a potential, and each
+offers only what it models.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..supervision.records import Capability
+from .features import AbstractFeatureMap
+from .potential import AbstractRatioModel, AbstractScoreModel
+
+
+class ScoreModel(AbstractScoreModel):
+    """ŝ(x; θ) = network(x, θ), in the user's units of θ."""
+
+    x_features: AbstractFeatureMap
+    theta_features: AbstractFeatureMap
+    network: Any
+    theta_scale: Float[Array, " theta_dim"]
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The score."""
+        return frozenset({Capability.SCORE})
+
+    def score(
+        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
+    ) -> Float[Array, " theta_dim"]:
+        """The network's output, a derivative by standardised θ, divided by the scale of θ."""
+        inputs = jnp.concatenate([self.x_features(x), self.theta_features(theta)])
+        return self.network(inputs) / self.theta_scale
+
+
+class RatioModel(AbstractRatioModel):
+    """Ln r̂ = ζ0 − ζ1 with (ζ0, ζ1) = network(x, θ0, θ1)."""
+
+    x_features: AbstractFeatureMap
+    theta_features: AbstractFeatureMap
+    network: Any
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The log ratio."""
+        return frozenset({Capability.LOG_RATIO})
+
+    def log_ratio(
+        self,
+        x: Float[Array, " x_dim"],
+        theta0: Float[Array, " theta_dim"],
+        theta1: Float[Array, " theta_dim"],
+    ) -> Float[Array, ""]:
+        """ζ0 − ζ1."""
+        parts = [self.x_features(x), self.theta_features(theta0), self.theta_features(theta1)]
+        zeta = self.network(jnp.concatenate(parts))
+        return zeta[0] - zeta[1]

@@ -1,0 +1,161 @@
+"""Networks: vectors in, vectors out.
+
+A network *choice* such as `MLP((64, 64))` is called with the sizes and a key and returns an Equinox
+module; a user's own function with the same signature serves as well. The layers are our own, in
+plain `jnp`, because exporters cannot differentiate through library layers.
+"""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..serial import known, register
+
+Activation = Callable[[Array], Array]
+
+for _name in ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish"):
+    register(_name, getattr(jax.nn, _name))
+register("tanh", jnp.tanh)
+
+
+class NetworkChoice(Protocol):
+    """Builds a network with the given sizes."""
+
+    def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> eqx.Module:
+        """A module that maps a vector of `in_size` to one of `out_size`."""
+        ...
+
+
+class AbstractInitial(eqx.Module):
+    """How weights start."""
+
+    @abc.abstractmethod
+    def __call__(self, out_size: int, in_size: int, *, key: PRNGKeyArray) -> Array:
+        """A weight matrix."""
+
+
+@known
+class GlorotUniform(AbstractInitial):
+    """Uniform on ±√(6/(in+out)), Keras' default and the paper's."""
+
+    def __call__(self, out_size: int, in_size: int, *, key: PRNGKeyArray) -> Array:
+        """A weight matrix."""
+        limit = np.sqrt(6 / (in_size + out_size))
+        return jax.random.uniform(key, (out_size, in_size), minval=-limit, maxval=limit)
+
+
+@known
+class LecunNormal(AbstractInitial):
+    """Normal with variance 1/in."""
+
+    def __call__(self, out_size: int, in_size: int, *, key: PRNGKeyArray) -> Array:
+        """A weight matrix."""
+        return jax.random.normal(key, (out_size, in_size)) / np.sqrt(in_size).astype(np.float32)
+
+
+class Linear(eqx.Module):
+    """W a + b."""
+
+    weight: Float[Array, "out_size in_size"]
+    bias: Float[Array, " out_size"] | None
+
+    def __call__(self, a: Float[Array, "*rows in_size"]) -> Float[Array, "*rows out_size"]:
+        """The affine map, of one vector or of rows."""
+        product = a @ self.weight.T
+        return product if self.bias is None else product + self.bias
+
+
+class AbstractFeedForward(eqx.Module):
+    """A network that can carry its own θ-derivative forward (Appendix B of the paper)."""
+
+    @abc.abstractmethod
+    def __call__(self, a: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
+        """The output."""
+
+    @abc.abstractmethod
+    def with_tangents(
+        self, a: Float[Array, " in_size"], tangents: Float[Array, "theta_dim in_size"]
+    ) -> tuple[Float[Array, " out_size"], Float[Array, "theta_dim out_size"]]:
+        """The output and its derivatives along the rows of `tangents`, in one forward pass."""
+
+
+class MLPNetwork(AbstractFeedForward):
+    """A multilayer perceptron with its weights."""
+
+    layers: tuple[Linear, ...]
+    activation: Activation = eqx.field(static=True)
+
+    def __call__(self, a: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
+        """The output."""
+        *hidden, last = self.layers
+        for layer in hidden:
+            a = self.activation(layer(a))
+        return last(a)
+
+    def with_tangents(
+        self, a: Float[Array, " in_size"], tangents: Float[Array, "theta_dim in_size"]
+    ) -> tuple[Float[Array, " out_size"], Float[Array, "theta_dim out_size"]]:
+        r"""Carry a and \(B_{ij}=\partial a_i/\partial\theta_j\) with the same weights.
+
+        `eq:gradient_computation`: B → W B at a linear layer, B → σ'(z) ∘ B at an activation. The
+        value and its derivatives share one matrix product per layer.
+        """
+        slope = jax.vmap(jax.grad(self.activation))
+        rows = jnp.concatenate([a[None], tangents])
+        *hidden, last = self.layers
+        for layer in hidden:
+            product = rows @ layer.weight.T
+            z = product[0] if layer.bias is None else product[0] + layer.bias
+            rows = jnp.concatenate([self.activation(z)[None], slope(z) * product[1:]])
+        product = rows @ last.weight.T
+        value = product[0] if last.bias is None else product[0] + last.bias
+        return value, product[1:]
+
+
+def _as_widths(widths: Sequence[int]) -> tuple[int, ...]:
+    values = tuple(int(width) for width in widths)
+    if not values or min(values) < 1:
+        raise ValueError(f"an MLP needs at least one hidden layer of positive width; got {widths}.")
+    return values
+
+
+@known
+class MLP(eqx.Module):
+    """A choice of multilayer perceptron.
+
+    Args:
+        widths: of the hidden layers.
+        activation: a JAX function. Anything that uses second derivatives of the potential needs a
+            twice differentiable one (SiLU, tanh, softplus), not SELU or ReLU.
+        initial: how weights start; biases start at zero.
+        output_bias: whether the last layer has a bias. A potential does not need one: a constant
+            cancels in every score and ratio.
+    """
+
+    widths: tuple[int, ...] = eqx.field(static=True, converter=_as_widths, default=(64, 64, 64))
+    activation: Activation = eqx.field(static=True, default=jax.nn.silu)
+    initial: AbstractInitial = eqx.field(default_factory=GlorotUniform)
+    output_bias: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> MLPNetwork:
+        """Build the network."""
+        sizes = (in_size, *self.widths, out_size)
+        keys = jax.random.split(key, len(sizes) - 1)
+        layers = []
+        for i, k in enumerate(keys):
+            bias = i < len(keys) - 1 or self.output_bias
+            weight = self.initial(sizes[i + 1], sizes[i], key=k)
+            layers.append(Linear(weight, jnp.zeros(sizes[i + 1]) if bias else None))
+        return MLPNetwork(tuple(layers), self.activation)
+
+
+def parameter_count(network: Any) -> int:  # noqa: ANN401
+    """Number of trainable numbers."""
+    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
+    return sum(int(np.prod(leaf.shape)) for leaf in leaves)

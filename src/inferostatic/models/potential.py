@@ -1,0 +1,117 @@
+r"""The inferostatic potential: one scalar φ(x, θ) that models ln p(x; θ) + c(x).
+
+Its θ-gradient is the score and its differences are log likelihood ratios (`eq:hat_s_r_def`), so the
+identities `eq:neat_relations` (zero circulation, chain rule, antisymmetry, r(θ, θ) = 1) hold by
+construction. Everything acts on one event and one θ.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..supervision.records import Capability
+from .features import AbstractFeatureMap
+from .networks import AbstractFeedForward
+
+#: Up to this many parameters one forward pass carrying all derivatives beats reverse mode.
+FORWARD_SCORE_DIM = 4
+
+
+class AbstractModel(eqx.Module):
+    """A trained or untrained model: fixed features around a trainable network."""
+
+    x_features: eqx.AbstractVar[AbstractFeatureMap]
+    theta_features: eqx.AbstractVar[AbstractFeatureMap]
+    network: eqx.AbstractVar[Any]
+
+    @property
+    @abc.abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """What this model can be asked for."""
+
+
+class AbstractScoreModel(AbstractModel):
+    """A model that offers the score."""
+
+    @abc.abstractmethod
+    def score(
+        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
+    ) -> Float[Array, " theta_dim"]:
+        """ŝ(x; θ)."""
+
+
+class AbstractRatioModel(AbstractModel):
+    """A model that offers log ratios."""
+
+    @abc.abstractmethod
+    def log_ratio(
+        self,
+        x: Float[Array, " x_dim"],
+        theta0: Float[Array, " theta_dim"],
+        theta1: Float[Array, " theta_dim"],
+    ) -> Float[Array, ""]:
+        """Ln r̂(x; θ0, θ1)."""
+
+
+class PotentialModel(AbstractScoreModel, AbstractRatioModel):
+    """φ(x, θ) = network(features(x), features(θ))."""
+
+    x_features: AbstractFeatureMap
+    theta_features: AbstractFeatureMap
+    network: Any
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Everything."""
+        return frozenset(Capability)
+
+    def potential(
+        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
+    ) -> Float[Array, ""]:
+        """φ(x, θ)."""
+        inputs = jnp.concatenate([self.x_features(x), self.theta_features(theta)])
+        return self.network(inputs)[0]
+
+    def potentials(
+        self, x: Float[Array, " x_dim"], thetas: Float[Array, "points theta_dim"]
+    ) -> Float[Array, " points"]:
+        """φ(x, θ) at several θ."""
+        return jax.vmap(self.potential, in_axes=(None, 0))(x, thetas)
+
+    def score(
+        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
+    ) -> Float[Array, " theta_dim"]:
+        """∇θ φ, by whichever of the two equal computations is faster for this dimension."""
+        if isinstance(self.network, AbstractFeedForward) and len(theta) <= FORWARD_SCORE_DIM:
+            return forward_score(self, x, theta)
+        return jax.grad(self.potential, argnums=1)(x, theta)
+
+    def log_ratio(
+        self,
+        x: Float[Array, " x_dim"],
+        theta0: Float[Array, " theta_dim"],
+        theta1: Float[Array, " theta_dim"],
+    ) -> Float[Array, ""]:
+        """φ(x, θ0) − φ(x, θ1)."""
+        values = self.potentials(x, jnp.stack([theta0, theta1]))
+        return values[0] - values[1]
+
+
+def forward_score(
+    model: PotentialModel, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
+) -> Float[Array, " theta_dim"]:
+    """The explicit score network of Appendix B: one forward pass with the potential's weights.
+
+    B⁰ is the derivative of the features on the θ rows and 0 on the x rows.
+    """
+    if not isinstance(model.network, AbstractFeedForward):
+        raise TypeError("forward_score needs a feed-forward network such as MLP.")
+    x_part, theta_part = model.x_features(x), model.theta_features(theta)
+    jacobian = jax.jacfwd(model.theta_features)(theta)
+    tangents = jnp.concatenate([jnp.zeros((len(theta), len(x_part))), jacobian.T], axis=1)
+    inputs = jnp.concatenate([x_part, theta_part])
+    return model.network.with_tangents(inputs, tangents)[1][:, 0]

@@ -1,0 +1,89 @@
+"""Progress of long work: a bar where a person watches, plain lines in a log, silence on request.
+
+`rich` draws the bar if it is installed; a machine without it still gets plain lines.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+#: A log gets at most one line in this many seconds, so that short jobs stay silent.
+SECONDS_BETWEEN_LINES = 15.0
+
+
+class Advance(Protocol):
+    """Reports `steps` more units of work done, with a short note such as the loss."""
+
+    def __call__(self, steps: int, note: str = "") -> None:
+        """Advance by `steps`."""
+        ...
+
+
+@contextlib.contextmanager
+def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Advance]:
+    """Yields a function that advances the display.
+
+    Args:
+        title: what is being done.
+        total: units of work in all.
+        show: True or False to force it; None shows a bar on a terminal and rare lines elsewhere.
+            The environment variable `INFEROSTATIC_PROGRESS=0` silences everything.
+    """
+    if show is None and os.environ.get("INFEROSTATIC_PROGRESS") == "0":
+        show = False
+    if show is False:
+        yield lambda steps, note="": None
+        return
+    if sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            yield from _bar(title, total)
+            return
+    yield from _lines(title, total)
+
+
+def _bar(title: str, total: int) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(title, total=total, note="")
+
+        def advance(steps: int, note: str = "") -> None:
+            display.update(task, advance=steps, note=note)
+
+        yield advance
+
+
+def _lines(title: str, total: int) -> Iterator[Advance]:
+    start = last = time.monotonic()
+    done = 0
+
+    def advance(steps: int, note: str = "") -> None:
+        nonlocal done, last
+        done += steps
+        now = time.monotonic()
+        if now - last >= SECONDS_BETWEEN_LINES and done < total:
+            left = (now - start) / max(done, 1) * (total - done)
+            print(f"{title}: {done}/{total}, about {left:.0f} s left {note}", file=sys.stderr)
+            last = now
+
+    yield advance

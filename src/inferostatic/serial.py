@@ -1,0 +1,122 @@
+"""Plain descriptions of configuration objects, and objects from descriptions, without pickle.
+
+Everything that configures a model or a method here (priors, kernels, losses, networks, recipes)
+is a frozen record of numbers, names and other such records, so one pair of functions serves all.
+Functions that a user wrote cannot be stored; their name is, and loading asks for them again.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+_KNOWN: dict[str, Any] = {}
+
+T = TypeVar("T")
+
+
+def known(thing: T) -> T:
+    """Register a class or function of this package under its own name, so that it can be stored."""
+    name = getattr(thing, "__name__", None)
+    if not name:
+        raise TypeError(f"{thing!r} has no name to be stored under.")
+    _KNOWN[name] = thing
+    return thing
+
+
+def register(name: str, thing: object) -> None:
+    """Register a third-party function, such as an activation, under a chosen name."""
+    _KNOWN[name] = thing
+
+
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """Stands where a user's own function stood when the file was written; using it is an error."""
+
+    name: str
+
+    def __call__(self, *_: object, **__: object) -> Any:  # noqa: ANN401
+        """Say which object is missing."""
+        raise ValueError(
+            f"This file was saved with a user-written object, {self.name!r}, which a file cannot "
+            "hold. Supply it again when loading, for example ist.load(path, network=…) or "
+            "ist.load(path, supplied={'" + self.name + "': …})."
+        )
+
+
+def describe(thing: object) -> Any:  # noqa: ANN401
+    """`thing` as JSON-ready data."""
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if isinstance(thing, np.generic):
+        return thing.item()
+    if isinstance(thing, np.ndarray | jax.Array):
+        array = np.asarray(thing)
+        return {"array": array.tolist(), "dtype": str(array.dtype)}
+    if isinstance(thing, Absent):
+        return {"user": thing.name}
+    if isinstance(thing, Mapping):
+        return {"mapping": {str(key): describe(value) for key, value in thing.items()}}
+    if isinstance(thing, tuple | list):
+        return {"tuple": [describe(item) for item in thing]}
+    for name, candidate in _KNOWN.items():
+        if thing is candidate:
+            return {"known": name}
+    kind = type(thing)
+    if dataclasses.is_dataclass(thing) and _KNOWN.get(kind.__name__) is kind:
+        stored = getattr(thing, "stored_fields", None)
+        fields = stored() if stored else {f.name: getattr(thing, f.name) for f in _fields(thing)}
+        return {"type": kind.__name__, "fields": {k: describe(v) for k, v in fields.items()}}
+    return {"user": user_name(thing)}
+
+
+def user_name(thing: object) -> str:
+    """The name under which a user's own function or class is remembered."""
+    return str(getattr(thing, "__qualname__", None) or type(thing).__qualname__)
+
+
+def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401
+    """The object that `describe` described; unknown parts come from `supplied` or are `Absent`."""
+    supplied = supplied or {}
+    if not isinstance(data, dict):
+        return data
+    if "array" in data:
+        return np.asarray(data["array"], dtype=data["dtype"])
+    if "tuple" in data:
+        return tuple(restore(item, supplied) for item in data["tuple"])
+    if "mapping" in data:
+        return {key: restore(value, supplied) for key, value in data["mapping"].items()}
+    if "user" in data:
+        return supplied.get(data["user"], Absent(data["user"]))
+    if "known" in data:
+        return _lookup(data["known"])
+    if "type" in data:
+        kind: Callable[..., object] = _lookup(data["type"])
+        return kind(**{key: restore(value, supplied) for key, value in data["fields"].items()})
+    raise ValueError("unreadable description in the file.")
+
+
+def absent_names(data: Any) -> list[str]:  # noqa: ANN401
+    """The user-written parts that a description mentions."""
+    if not isinstance(data, dict):
+        return []
+    if "user" in data:
+        return [data["user"]]
+    inner = [*data.get("tuple", ()), *data.get("mapping", {}).values()]
+    inner += [*data.get("fields", {}).values()]
+    return [name for item in inner for name in absent_names(item)]
+
+
+def _fields(thing: Any) -> list[dataclasses.Field[Any]]:  # noqa: ANN401
+    return [field for field in dataclasses.fields(thing) if field.init]
+
+
+def _lookup(name: str) -> Any:  # noqa: ANN401
+    if name not in _KNOWN:
+        raise ValueError(
+            f"the file names {name!r}, which this version of inferostatic does not know; "
+            "it was probably written by a newer version."
+        )
+    return _KNOWN[name]

@@ -1,0 +1,373 @@
+r"""Kernels \(K_\theta(\epsilon)=\prod_i \kappa(\epsilon_i/\lambda_i)/\lambda_i\).
+
+A law of displacements around a parameter point: a standard shape κ on the scale 1 and a width λ,
+which is a number, one number for each parameter, or a JAX function of θ (or of x and θ, where
+events are stored). Absolute moments μ_k = E|t|^k and general expectations are exact or by
+quadrature, never by sampling.
+"""
+
+import abc
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..inputs import as_floats, bad_rows
+from ..serial import Absent, known
+
+Width = float | tuple[float, ...] | Callable[..., Any]
+
+
+def as_width(width: Any) -> Width:  # noqa: ANN401
+    """A positive number, a tuple of them, or a function of θ or of (x, θ)."""
+    if callable(width):
+        if not isinstance(width, Absent):
+            _arguments(width)
+        return width
+    values = as_floats(width, "width")
+    if values.ndim > 1 or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(
+            "a kernel's width must be a positive number, a list of one for each parameter, or a "
+            f"function of theta; got {width!r}."
+        )
+    return float(values) if values.ndim == 0 else tuple(float(v) for v in values)
+
+
+def _arguments(width: Callable[..., Any]) -> int:
+    count = len(inspect.signature(width).parameters)
+    if count not in (1, 2):
+        raise TypeError(
+            "a width function takes theta, or x and theta, and returns one width for each "
+            f"parameter; this one takes {count} arguments."
+        )
+    return count
+
+
+class AbstractKernel(eqx.Module):
+    """A law of displacements ε = u λ, symmetric under the reflection of every component."""
+
+    width: eqx.AbstractVar[Width]
+
+    @abc.abstractmethod
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """A standard displacement u = ε ⊘ λ."""
+
+    @abc.abstractmethod
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """Ln of the standard density at u."""
+
+    @property
+    @abc.abstractmethod
+    def reach(self) -> float:
+        """Largest |u_i|, infinite for unbounded kernels."""
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float | tuple[float, ...]:
+        """μ₂ = E[u_i²], one for all parameters or one for each."""
+
+    @property
+    def depends_on_x(self) -> bool:
+        """Whether the width is a function of x as well as θ."""
+        return callable(self.width) and _arguments(self.width) == 2
+
+    @property
+    def constant(self) -> bool:
+        """Whether the width is the same everywhere."""
+        return not callable(self.width)
+
+    def widths(
+        self, x: Float[Array, " x_dim"] | None, theta: Float[Array, " theta_dim"]
+    ) -> Float[Array, " theta_dim"]:
+        """λ at (x, θ), one for each parameter."""
+        if not callable(self.width):
+            if isinstance(self.width, tuple) and len(self.width) != len(theta):
+                raise ValueError(
+                    f"the kernel has {len(self.width)} widths but there are {len(theta)} "
+                    "parameters."
+                )
+            return jnp.broadcast_to(jnp.asarray(self.width, theta.dtype), theta.shape)
+        if self.depends_on_x and x is None:
+            raise ValueError(
+                "this kernel's width is a function of x and theta, which only stored events can "
+                "use: x is not known before it is simulated. Give a function of theta alone."
+            )
+        try:
+            value = self.width(x, theta) if self.depends_on_x else self.width(theta)
+        except jax.errors.JAXTypeError as error:
+            raise TypeError(
+                "a width function is used inside the compiled loop and must be JAX-traceable "
+                f"(jax.numpy, no Python branches on values): {error}"
+            ) from error
+        return jnp.broadcast_to(jnp.asarray(value, theta.dtype), theta.shape)
+
+
+class AbstractProductKernel(AbstractKernel):
+    """A kernel whose components are independent draws of one shape κ."""
+
+    @abc.abstractmethod
+    def moment(self, k: int) -> float:
+        """μ_k = E|t|^k."""
+
+    @abc.abstractmethod
+    def expectation(self, f: Callable[[Any], Any]) -> float:
+        """E[f(|t|)] by quadrature."""
+
+    @property
+    def variance(self) -> float:
+        """μ₂."""
+        return self.moment(2)
+
+
+@known
+class Delta(AbstractProductKernel):
+    """κ(t) = ½δ(t−1) + ½δ(t+1): the paper's recommendation, least bias for a given variance."""
+
+    width: Width = eqx.field(static=True, converter=as_width)
+
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """A random corner of the cube."""
+        return jax.random.rademacher(key, (dim,), jnp.float32)
+
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """Refuse: a delta kernel has no density."""
+        raise TypeError(
+            "the delta kernel has no density, which this use needs (a width that depends on θ, a "
+            "non-uniform prior or stored parameter points); use Rectangular instead."
+        )
+
+    @property
+    def reach(self) -> float:
+        """1."""
+        return 1.0
+
+    def moment(self, k: int) -> float:
+        """μ_k = 1."""
+        del k
+        return 1.0
+
+    def expectation(self, f: Callable[[Any], Any]) -> float:
+        """f(1)."""
+        return float(f(1.0))
+
+
+@known
+class Rectangular(AbstractProductKernel):
+    """κ(t) = ½ on [−1, 1)."""
+
+    width: Width = eqx.field(static=True, converter=as_width)
+
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """Uniform in the cube."""
+        return jax.random.uniform(key, (dim,), minval=-1.0, maxval=1.0)
+
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """−d ln 2 inside the cube."""
+        return jnp.where(jnp.all(jnp.abs(u) <= 1), -len(u) * math.log(2.0), -jnp.inf)
+
+    @property
+    def reach(self) -> float:
+        """1."""
+        return 1.0
+
+    def moment(self, k: int) -> float:
+        """μ_k = 1/(k+1)."""
+        return 1 / (k + 1)
+
+    def expectation(self, f: Callable[[Any], Any]) -> float:
+        """∫₀¹ f(t) dt."""
+        return _quadrature(f, lambda t: 1.0, 1.0)
+
+
+@known
+class Triangular(AbstractProductKernel):
+    """κ(t) = 1 − |t|."""
+
+    width: Width = eqx.field(static=True, converter=as_width)
+
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """The difference of two uniform numbers."""
+        two = jax.random.uniform(key, (2, dim))
+        return two[0] - two[1]
+
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """Σ ln(1 − |u_i|)."""
+        return jnp.sum(jnp.log(jnp.maximum(1 - jnp.abs(u), 0.0)))
+
+    @property
+    def reach(self) -> float:
+        """1."""
+        return 1.0
+
+    def moment(self, k: int) -> float:
+        """μ_k = 2/((k+1)(k+2))."""
+        return 2 / ((k + 1) * (k + 2))
+
+    def expectation(self, f: Callable[[Any], Any]) -> float:
+        """∫₀¹ 2(1−t) f(t) dt."""
+        return _quadrature(f, lambda t: 2 * (1 - t), 1.0)
+
+
+@known
+class Epanechnikov(AbstractProductKernel):
+    """κ(t) = ¾(1 − t²)."""
+
+    width: Width = eqx.field(static=True, converter=as_width)
+
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """The middle one of three uniform numbers on [−1, 1] has exactly this density."""
+        return jnp.median(jax.random.uniform(key, (3, dim), minval=-1.0, maxval=1.0), axis=0)
+
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """Σ ln ¾(1 − u_i²)."""
+        return jnp.sum(jnp.log(jnp.maximum(0.75 * (1 - u**2), 0.0)))
+
+    @property
+    def reach(self) -> float:
+        """1."""
+        return 1.0
+
+    def moment(self, k: int) -> float:
+        """μ_k = 3/((k+1)(k+3))."""
+        return 3 / ((k + 1) * (k + 3))
+
+    def expectation(self, f: Callable[[Any], Any]) -> float:
+        """∫₀¹ 3/2 (1−t²) f(t) dt."""
+        return _quadrature(f, lambda t: 1.5 * (1 - t**2), 1.0)
+
+
+@known
+class Gaussian(AbstractProductKernel):
+    """κ = N(0, 1), cut off at |t| = `truncation` if one is given.
+
+    Without a truncation it reaches everywhere, which score estimation from events stored on a
+    bounded region cannot use.
+    """
+
+    width: Width = eqx.field(static=True, converter=as_width)
+    truncation: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        """The cut must be positive."""
+        if self.truncation is not None and not self.truncation > 0:
+            raise ValueError(f"truncation must be a positive multiple; got {self.truncation}.")
+
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """Normal, or truncated normal, numbers."""
+        if self.truncation is None:
+            return jax.random.normal(key, (dim,))
+        return jax.random.truncated_normal(key, -self.truncation, self.truncation, (dim,))
+
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """−½Σu² − ln of the normalisation."""
+        inside = jnp.all(jnp.abs(u) <= self.reach)
+        norm = len(u) * math.log(math.sqrt(2 * math.pi) * self._mass())
+        return jnp.where(inside, -jnp.sum(u**2) / 2 - norm, -jnp.inf)
+
+    @property
+    def reach(self) -> float:
+        """The truncation, or infinity."""
+        return math.inf if self.truncation is None else float(self.truncation)
+
+    def _mass(self) -> float:
+        return math.erf(self.reach / math.sqrt(2))
+
+    def moment(self, k: int) -> float:
+        """E|t|^k by the recursion m_k = (k−1) m_{k−2} − boundary term."""
+        edge = 0.0 if math.isinf(self.reach) else math.exp(-(self.reach**2) / 2)
+        front = math.sqrt(2 / math.pi) / self._mass()
+        power = 1.0 if math.isinf(self.reach) else self.reach
+        values = [1.0, front * (1 - edge)]
+        for j in range(2, k + 1):
+            values.append((j - 1) * values[j - 2] - front * power ** (j - 1) * edge)
+        return values[k]
+
+    def expectation(self, f: Callable[[Any], Any]) -> float:
+        """∫ f(t) 2φ(t) dt over the reach."""
+        front = math.sqrt(2 / math.pi) / self._mass()
+        return _quadrature(f, lambda t: front * math.exp(-(t**2) / 2), self.reach)
+
+
+@known
+class CustomKernel(AbstractKernel):
+    """Any standard kernel K(u), not necessarily a product, symmetric under every reflection.
+
+    Args:
+        width: as for every kernel.
+        draw_standard: JAX function `(dim, key) -> u` of shape (dim,).
+        second_moment: E[u_i²], one number or one for each parameter.
+        largest: |u_i| that can occur.
+        log_standard_density: ln K(u), needed only for reversible steps in Metropolis form.
+    """
+
+    width: Width = eqx.field(static=True, converter=as_width)
+    draw_standard: Callable[..., Any] = eqx.field(static=True)
+    second_moment: Width = eqx.field(static=True, converter=as_width)
+    largest: float = eqx.field(static=True, default=1.0)
+    log_standard_density: Callable[..., Any] | None = eqx.field(static=True, default=None)
+
+    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """The user's draw."""
+        return jnp.asarray(self.draw_standard(dim, key), jnp.float32)
+
+    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """The user's density."""
+        if self.log_standard_density is None:
+            raise TypeError("this use of a CustomKernel needs its log_standard_density.")
+        return jnp.asarray(self.log_standard_density(u), u.dtype)
+
+    @property
+    def reach(self) -> float:
+        """As given."""
+        return self.largest
+
+    @property
+    def variance(self) -> float | tuple[float, ...]:
+        """As given."""
+        if callable(self.second_moment):
+            raise TypeError("second_moment must be a number or one for each parameter.")
+        return self.second_moment
+
+
+def _quadrature(f: Callable[[Any], Any], density: Callable[[Any], Any], edge: float) -> float:
+    from scipy.integrate import quad
+
+    value, error = quad(lambda t: float(f(t)) * float(density(t)), 0.0, edge, limit=200)
+    if not math.isfinite(value) or error > 1e-6 * max(abs(value), 1e-3):
+        raise ValueError(
+            f"the expectation of the difference function could not be integrated (value {value}, "
+            f"error {error}); give smoother alpha and beta."
+        )
+    return value
+
+
+def largest_widths(
+    kernel: AbstractKernel, x: np.ndarray, theta: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Largest λ_i over the stored events, and the largest slope |∂λ_i/∂θ_j| there."""
+    x32, theta32 = jnp.asarray(x, jnp.float32), jnp.asarray(theta, jnp.float32)
+    if kernel.constant:
+        return np.asarray(kernel.widths(x32[0], theta32[0]), np.float64), 0.0
+    try:
+        widths = np.asarray(jax.jit(jax.vmap(kernel.widths))(x32, theta32), np.float64)
+    except jax.errors.JAXTypeError as error:
+        raise TypeError(f"the width function must be JAX-traceable: {error}") from error
+    good = np.all(np.isfinite(widths) & (widths > 0), axis=1)
+    if not good.all():
+        raise ValueError(
+            f"the width function is not positive and finite in {bad_rows(good)}, for example "
+            f"{widths[~good][0].tolist()} at θ = {theta[~good][0].tolist()}."
+        )
+    slopes = jax.jit(jax.vmap(jax.jacfwd(kernel.widths, argnums=1)))(x32, theta32)
+    return widths.max(axis=0), float(jnp.max(jnp.abs(slopes)))
+
+
+def expand_widths(widths: Sequence[float] | np.ndarray, reach: float) -> np.ndarray:
+    """How far a displacement can go in each direction."""
+    return np.asarray(widths, np.float64) * reach

@@ -1,0 +1,139 @@
+"""Supervised records: a question that a model can answer, and the answer it is trained towards.
+
+A method is supervision × loss: the record asks the model something about one event x, and the
+loss compares what comes back with `answer`. `weight` multiplies the loss of the record.
+"""
+
+import abc
+import enum
+from typing import Protocol
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class Capability(enum.Enum):
+    """What a model can be asked for."""
+
+    POTENTIAL = "potential"
+    SCORE = "score"
+    LOG_RATIO = "log_ratio"
+
+
+class Questioned(Protocol):
+    """The questions that records put; a model answers those it is capable of."""
+
+    def potentials(self, x: Array, thetas: Array) -> Array:
+        """φ(x, θ) at several θ."""
+        ...
+
+    def score(self, x: Array, theta: Array) -> Array:
+        """∇θ φ."""
+        ...
+
+    def log_ratio(self, x: Array, theta0: Array, theta1: Array) -> Array:
+        """φ(x, θ0) − φ(x, θ1)."""
+        ...
+
+
+class AbstractRecord(eqx.Module):
+    """One supervised example without its event x, which is kept beside it."""
+
+    weight: eqx.AbstractVar[Float[Array, "*n"]]
+
+    @abc.abstractmethod
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """The model's prediction."""
+
+    @property
+    @abc.abstractmethod
+    def answer(self) -> Array:
+        """What the prediction is compared with."""
+
+
+class ScoreTarget(AbstractRecord):
+    """Regress the score at (x, θ) on `target`."""
+
+    theta: Float[Array, "*n theta_dim"]
+    target: Float[Array, "*n theta_dim"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """ŝ(x; θ)."""
+        return model.score(x, self.theta)
+
+    @property
+    def answer(self) -> Array:
+        """The target y."""
+        return self.target
+
+
+class LabelledPair(AbstractRecord):
+    """Classify x between θ0 (label 0) and θ1 (label 1)."""
+
+    theta0: Float[Array, "*n theta_dim"]
+    theta1: Float[Array, "*n theta_dim"]
+    label: Float[Array, "*n"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """Ln r̂(x; θ0, θ1)."""
+        return model.log_ratio(x, self.theta0, self.theta1)
+
+    @property
+    def answer(self) -> Array:
+        """The label y."""
+        return self.label
+
+
+class ReferenceLabel(AbstractRecord):
+    """Classify x between θ (label 0) and a reference density p_ref (label 1).
+
+    The potential is then ln p(x; θ) − ln p_ref(x) itself.
+    """
+
+    theta: Float[Array, "*n theta_dim"]
+    label: Float[Array, "*n"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """φ̂(x, θ)."""
+        return model.potentials(x, self.theta[None])[0]
+
+    @property
+    def answer(self) -> Array:
+        """The label y."""
+        return self.label
+
+
+class CandidateSet(AbstractRecord):
+    """Find the θ that made x among K+1 exchangeable candidates, of which the first is right."""
+
+    thetas: Float[Array, "*n candidates theta_dim"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """φ̂(x, θ^k) of every candidate."""
+        return model.potentials(x, self.thetas)
+
+    @property
+    def answer(self) -> Array:
+        """The position of the true one, 0."""
+        return jnp.zeros((), jnp.int32)
+
+
+class Row(eqx.Module):
+    """One stored event as supervision sees it."""
+
+    x: Float[Array, "*n x_dim"]
+    theta: Float[Array, "*n theta_dim"]
+    is_reference: Float[Array, "*n"]
+
+
+class Supervise(Protocol):
+    """Draws a fresh record for a stored event; traced, vectorised by `fit`."""
+
+    def __call__(self, row: Row, *, key: PRNGKeyArray) -> AbstractRecord:
+        """One record."""
+        ...

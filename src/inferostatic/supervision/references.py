@@ -1,0 +1,168 @@
+"""Ratios to a reference: a parameter point, or a sample of events from any density p_ref.
+
+The reference class needs as much total weight as the rest, and the θ that a reference event is
+paired with must follow the law of the other events' θ; both are arranged here.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from ..events.events import Events
+from ..events.simulate import simulate_at
+from ..serial import known
+from ..world.prior import AbstractPrior, Discrete
+from ..world.simulator import Simulator
+from .pairs import draw_labelled
+from .records import Capability, LabelledPair, ReferenceLabel, Row
+from .supervision import (
+    AbstractSupervision,
+    Drawn,
+    StoredLaw,
+    Supply,
+    law_of,
+    trusted_region,
+)
+
+
+def _balanced(rows: Row, weight: np.ndarray, law: StoredLaw) -> Supply:
+    """Scale the reference's weights so that the label is fair."""
+    reference = np.asarray(rows.is_reference) > 0
+    ours, theirs = weight[~reference].sum(), weight[reference].sum()
+    if not theirs > 0:
+        raise ValueError(f"the reference events' weights add up to {theirs:.4g}, not above 0.")
+    return Supply(rows, np.where(reference, weight * (ours / theirs), weight), law)
+
+
+def _fill(row: Row, law: StoredLaw, key: PRNGKeyArray) -> tuple[Array, Array]:
+    """θ of the row, or a fresh one from its law for a reference event; and the label."""
+    theta = jnp.where(row.is_reference > 0, law.prior.draw(key=key), row.theta)
+    return theta, row.is_reference
+
+
+@known
+class ReferencePoint(AbstractSupervision):
+    """Every θ against one parameter point θ_ref."""
+
+    theta_ref: tuple[float, ...] = eqx.field(static=True)
+
+    @property
+    def capability(self) -> Capability:
+        """The log ratio."""
+        return Capability.LOG_RATIO
+
+    def _point(self, dim: int) -> np.ndarray:
+        if len(self.theta_ref) != dim:
+            raise ValueError(
+                f"the reference point has {len(self.theta_ref)} values but there are {dim} "
+                "parameters."
+            )
+        return np.asarray(self.theta_ref)
+
+    def supply(self, events: Events) -> Supply:
+        """Events at θ_ref are the reference class; there must be some."""
+        point = self._point(events.theta.shape[1])
+        reference = np.isclose(events.theta, point, rtol=1e-6, atol=0).all(axis=1)
+        if not reference.any() or reference.all():
+            raise ValueError(
+                f"{int(reference.sum())} of {len(events)} stored events were simulated at the "
+                f"reference point {point.tolist()}; both these and others are needed. Pass the "
+                "events at the reference as reference=ist.Events(…), or draw them with "
+                "ist.draw(ist.CARL(reference=point), simulator, prior, n, seed=…)."
+            )
+        others = events[~reference]
+        prior = law_of(others)
+        if isinstance(prior, Discrete):
+            prior = others.stored_law()
+        low, high = trusted_region(prior, events.theta)
+        rows = Row(
+            x=jnp.asarray(events.x, jnp.float32),
+            theta=jnp.asarray(events.theta, jnp.float32),
+            is_reference=jnp.asarray(reference, jnp.float32),
+        )
+        # The reference point is evaluated too, so it belongs to the region.
+        law = StoredLaw(prior, np.minimum(low, point), np.maximum(high, point))
+        return _balanced(rows, events.weight, law)
+
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> LabelledPair:
+        """(θ, θ_ref, y)."""
+        theta, label = _fill(row, law, key)
+        reference = jnp.asarray(self.theta_ref, theta.dtype)
+        return LabelledPair(theta0=theta, theta1=reference, label=label, weight=jnp.ones(()))
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Half of the events at θ ~ π, half at θ_ref."""
+        theta = jnp.asarray(prior.sample(n, seed=seed), jnp.float32)
+        point = jnp.asarray(self._point(prior.dim), jnp.float32)
+        reference = jnp.broadcast_to(point, theta.shape)
+        return draw_labelled(simulator, prior, theta, reference, seed=seed, show=show)
+
+
+@known
+class ReferenceSample(AbstractSupervision):
+    """Every θ against a sample of events from any density p_ref(x)."""
+
+    x: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def capability(self) -> Capability:
+        """The potential, which becomes ln p(x; θ) − ln p_ref(x)."""
+        return Capability.POTENTIAL
+
+    def stored_fields(self) -> dict[str, np.ndarray]:
+        """A saved model does not carry the reference events: an empty sample stands for them."""
+        return {"x": np.zeros((0, self.x.shape[1])), "weight": np.zeros(0)}
+
+    def supply(self, events: Events) -> Supply:
+        """The events, then the reference events."""
+        if self.x.shape[1] != events.x.shape[1]:
+            raise ValueError(
+                f"the reference events have {self.x.shape[1]} observables, the events "
+                f"{events.x.shape[1]}."
+            )
+        if len(self.x) == 0:
+            raise ValueError(
+                "a method read from a file does not carry its reference events; give the method "
+                "again, for example ist.DCTR(reference=events)."
+            )
+        prior = law_of(events)
+        low, high = trusted_region(prior, events.theta)
+        count, extra = len(events), len(self.x)
+        filler = np.broadcast_to(events.theta[:1], (extra, events.theta.shape[1]))
+        rows = Row(
+            x=jnp.asarray(np.concatenate([events.x, self.x]), jnp.float32),
+            theta=jnp.asarray(np.concatenate([events.theta, filler]), jnp.float32),
+            is_reference=jnp.concatenate([jnp.zeros(count), jnp.ones(extra)]),
+        )
+        weight = np.concatenate([events.weight, self.weight])
+        return _balanced(rows, weight, StoredLaw(prior, low, high))
+
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> ReferenceLabel:
+        """(θ, y)."""
+        theta, label = _fill(row, law, key)
+        return ReferenceLabel(theta=theta, label=label, weight=jnp.ones(()))
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Half of the records from the simulator, half from the reference sample."""
+        theta = prior.sample(n, seed=seed)
+        half = (n + 1) // 2
+        x = simulate_at(simulator, theta[:half], seed=seed, progress_bar=show)
+        probability = np.maximum(self.weight, 0)
+        if (self.weight < 0).any():
+            raise ValueError(
+                "ist.draw resamples the reference events, which weights of both signs do not "
+                "allow; use stored events: ist.fit(ist.simulate(…), ist.DCTR(reference=events))."
+            )
+        rng = np.random.default_rng(np.random.SeedSequence([seed, 3]))
+        chosen = rng.choice(len(self.x), size=n - half, p=probability / probability.sum())
+        label = jnp.concatenate([jnp.zeros(half), jnp.ones(n - half)])
+        record = ReferenceLabel(
+            theta=jnp.asarray(theta, jnp.float32), label=label, weight=jnp.ones(n)
+        )
+        return Drawn(np.concatenate([x, self.x[chosen]]), record)

@@ -1,0 +1,151 @@
+"""The interface of supervision, and the law of stored θ that it works with.
+
+A supervision makes records in two ways: `supervise` draws a fresh record for a stored event
+inside the compiled loop, and `draw` follows the paper's flowcharts, choosing θ first and
+simulating where the flowchart says.
+"""
+
+import abc
+import dataclasses
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from ..events.events import Events
+from ..events.simulate import simulate_at
+from ..world.prior import AbstractPrior, Discrete
+from ..world.simulator import Simulator
+from .records import AbstractRecord, Capability, Row
+
+#: More distinct θ than this look like draws from an unknown continuous law.
+FINITE_SET = 1000
+
+
+class StoredLaw(eqx.Module):
+    """The law π that stored θ follow, and the region of θ where targets can be trusted."""
+
+    prior: AbstractPrior
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Supply:
+    """Stored events made ready for supervision: rows, weights, and the law of their θ."""
+
+    rows: Row
+    weight: np.ndarray
+    law: StoredLaw
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """Events simulated by a flowchart, with their fixed records."""
+
+    x: np.ndarray
+    record: AbstractRecord
+
+
+class AbstractSupervision(eqx.Module):
+    """A way of asking."""
+
+    @property
+    @abc.abstractmethod
+    def capability(self) -> Capability:
+        """What a model must offer to be asked."""
+
+    @abc.abstractmethod
+    def supply(self, events: Events) -> Supply:
+        """Check that these stored events can be used, and lay them out."""
+
+    @abc.abstractmethod
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+        """A fresh record for one stored event."""
+
+    @abc.abstractmethod
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """`n` events and fixed records by the flowchart of this supervision."""
+
+
+def law_of(events: Events) -> AbstractPrior:
+    """The law the stored θ follow: the given prior, or the stored θ themselves."""
+    if events.prior is not None:
+        return events.prior
+    law = events.stored_law()
+    if len(law.points) > FINITE_SET:
+        warnings.warn(
+            "these events have no prior=, the law their θ were drawn from. Candidates are taken "
+            "from the stored θ themselves, which is exact but never local, and the trusted region "
+            "is their range. Give Events(..., prior=ist.Uniform(low, high)) to use kernels.",
+            stacklevel=2,
+        )
+    return law
+
+
+def plain_rows(events: Events) -> Row:
+    """Rows without any reference events."""
+    return Row(
+        x=jnp.asarray(events.x, jnp.float32),
+        theta=jnp.asarray(events.theta, jnp.float32),
+        is_reference=jnp.zeros(len(events), jnp.float32),
+    )
+
+
+def trusted_region(
+    prior: AbstractPrior, theta: np.ndarray, reach: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The support eroded by `reach`; where it is open, the range of the stored θ."""
+    low, high = prior.support
+    open_low, open_high = ~np.isfinite(low), ~np.isfinite(high)
+    return (
+        np.where(open_low, theta.min(axis=0), low + reach),
+        np.where(open_high, theta.max(axis=0), high - reach),
+    )
+
+
+def plain_supply(events: Events) -> Supply:
+    """Rows, weights and law of events that need no further preparation."""
+    prior = law_of(events)
+    low, high = trusted_region(prior, events.theta)
+    return Supply(plain_rows(events), events.weight, StoredLaw(prior, low, high))
+
+
+def draw_then_supervise(
+    supervision: AbstractSupervision,
+    simulator: Simulator,
+    prior: AbstractPrior,
+    n: int,
+    *,
+    seed: int,
+    show: bool | None,
+) -> Drawn:
+    """Simulate at θ ~ π, then draw one fixed record for each event."""
+    theta = prior.sample(n, seed=seed)
+    x = simulate_at(simulator, theta, seed=seed, progress_bar=show)
+    supply = supervision.supply(Events(x=x, theta=theta, prior=prior))
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
+    return Drawn(x, supervise_many(supervision, supply.rows, supply.law, keys))
+
+
+@eqx.filter_jit
+def supervise_many(
+    supervision: AbstractSupervision, rows: Row, law: StoredLaw, keys: Array
+) -> AbstractRecord:
+    """Records for many rows at once."""
+    return jax.vmap(lambda row, key: supervision.supervise(row, law, key=key))(rows, keys)
+
+
+def refuse_discrete(prior: AbstractPrior, what: str) -> None:
+    """Raise where θ is known only at a finite set of points but a density is needed."""
+    if isinstance(prior, Discrete):
+        raise ValueError(
+            f"{what} needs the density of θ at every point, but these events are stored at a "
+            "finite set of parameter points or have no prior=. Give the continuous prior the θ "
+            "were drawn from, or use CARL or KCE(ist.Independent()), which are exact for any set."
+        )

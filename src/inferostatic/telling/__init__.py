@@ -1,0 +1,1 @@
+"""Telling people: plots, reports, the paper's experiment and the command line."""

@@ -1,0 +1,22 @@
+"""Toy simulators whose density and score are known exactly.
+
+Each toy is called like any simulator, `toy(theta, rng) -> x`, and in addition answers with the
+truth, `toy.log_prob(x, theta)` and `toy.score(x, theta)`, so that whatever was learned from its
+events can be compared with the right answer. Everything is NumPy in float64.
+"""
+
+from inferostatic.world.toys.correlated_gaussian import CorrelatedGaussian as CorrelatedGaussian
+from inferostatic.world.toys.dirichlet import Dirichlet as Dirichlet
+from inferostatic.world.toys.falling_spectrum_with_peak import (
+    FallingSpectrumWithPeak as FallingSpectrumWithPeak,
+)
+from inferostatic.world.toys.gaussian_mixture import GaussianMixture as GaussianMixture
+from inferostatic.world.toys.toy import AbstractToy as AbstractToy
+
+__all__ = [
+    "AbstractToy",
+    "CorrelatedGaussian",
+    "Dirichlet",
+    "FallingSpectrumWithPeak",
+    "GaussianMixture",
+]

@@ -1,0 +1,276 @@
+"""The interface of a toy simulator: it draws events and knows their exact density and score.
+
+The public methods of `AbstractToy` check shapes, the domain of theta and the support of x, and
+then call the private formulas of the concrete toy, which therefore read like their equations.
+"""
+
+import abc
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from numpy.typing import ArrayLike
+
+_ROWS_NAMED = 5
+
+
+class AbstractToy(abc.ABC):
+    r"""A simulator with exact truth: events, $\ln p(x;\theta)$ and $s = \nabla_\theta \ln p$.
+
+    A concrete toy supplies names, the open domain of theta, and four formulas that may rely on
+    checked float64 arrays with one row per event: `_draw`, `_log_prob`, `_score` and
+    `_check_support`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def theta_names(self) -> tuple[str, ...]:
+        """Names of the d parameters, in the order of the columns of theta."""
+
+    @property
+    @abc.abstractmethod
+    def x_names(self) -> tuple[str, ...]:
+        """Names of the D observables, in the order of the columns of x."""
+
+    @property
+    @abc.abstractmethod
+    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
+        """Lower bounds of the open domain of theta, shape (d,); may be -inf."""
+
+    @property
+    @abc.abstractmethod
+    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
+        """Upper bounds of the open domain of theta, shape (d,); may be +inf."""
+
+    @abc.abstractmethod
+    def _draw(
+        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
+    ) -> Float64[np.ndarray, "n x_dim"]:
+        """One event for each row of theta."""
+
+    @abc.abstractmethod
+    def _log_prob(
+        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
+    ) -> Float64[np.ndarray, "n"]:
+        """The normalised log density, row by row."""
+
+    @abc.abstractmethod
+    def _score(
+        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
+    ) -> Float64[np.ndarray, "n theta_dim"]:
+        """The gradient of the log density with respect to theta, row by row."""
+
+    @abc.abstractmethod
+    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+        """Raise ValueError if a row of x, already known to be finite, is outside the support."""
+
+    def __call__(
+        self, theta: ArrayLike, rng: np.random.Generator
+    ) -> Float64[np.ndarray, "n x_dim"]:
+        r"""Draw one event $x \sim p(x;\theta)$ for each row of theta.
+
+        Args:
+            theta: Parameters, shape (n, d), strictly inside the domain.
+            rng: The source of randomness, for instance `np.random.default_rng(7)`.
+
+        Returns:
+            Events, shape (n, D), float64.
+
+        Raises:
+            ValueError: If theta has the wrong shape or leaves the domain.
+            TypeError: If rng is not a NumPy generator.
+
+        Example:
+            >>> from inferostatic.world.toys import CorrelatedGaussian
+            >>> toy = CorrelatedGaussian()
+            >>> toy([[0.0, 1.0, 0.1], [5.0, 1.0, 0.1]], np.random.default_rng(7)).round(2)
+            array([[0.02, 1.03],
+                   [4.93, 0.91]])
+        """
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(
+                f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
+                "pass np.random.default_rng(seed)."
+            )
+        table = _as_float64(theta, "theta")
+        theta_dim = len(self.theta_names)
+        if table.ndim != 2 or table.shape[1] != theta_dim:
+            raise ValueError(
+                f"theta must have shape (n, {theta_dim}) with columns "
+                f"{', '.join(self.theta_names)}, one row per event to simulate; got shape "
+                f"{table.shape}. Write theta[None, :] for a single event, or "
+                "np.tile(theta, (n, 1)) for n events at one theta."
+            )
+        self._check_domain(table)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            x = self._draw(table, rng)
+        refuse_rows(
+            np.any(~np.isfinite(x), axis=1),
+            table,
+            name="theta",
+            expected="theta at which events are finite numbers in float64",
+            remedy="Take theta further from the limits of float64",
+        )
+        return x
+
+    def log_prob(self, x: ArrayLike, theta: ArrayLike) -> Float64[np.ndarray, "n"]:
+        r"""The exact normalised log density $\ln p(x;\theta)$.
+
+        Args:
+            x: Events, shape (n, D).
+            theta: Parameters, shape (n, d), or a single theta of shape (d,) for all events.
+
+        Returns:
+            Log densities, shape (n,), all finite.
+
+        Raises:
+            ValueError: If a shape is wrong, theta leaves the domain, x leaves the support, or the
+                log density is not finite at x.
+
+        Example:
+            >>> from inferostatic.world.toys import Dirichlet
+            >>> Dirichlet().log_prob([[0.2, 0.3, 0.5]], [1.0, 2.0, 2.0]).round(4)
+            array([1.2809])
+        """
+        events, parameters = self._one_theta_per_event(x, theta)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            log_prob = self._log_prob(events, parameters)
+        refuse_rows(
+            ~np.isfinite(log_prob),
+            events,
+            name="x",
+            expected="x at which the log density is finite in float64",
+            remedy="Remove such events, or take x and theta further from the limits of float64",
+        )
+        return log_prob
+
+    def score(self, x: ArrayLike, theta: ArrayLike) -> Float64[np.ndarray, "n theta_dim"]:
+        r"""The exact score $s(x;\theta) = \nabla_\theta \ln p(x;\theta)$.
+
+        Args:
+            x: Events, shape (n, D).
+            theta: Parameters, shape (n, d), or a single theta of shape (d,) for all events.
+
+        Returns:
+            Scores, shape (n, d), all finite.
+
+        Raises:
+            ValueError: If a shape is wrong, theta leaves the domain, x leaves the support, or the
+                score is not finite at x.
+
+        Example:
+            >>> from inferostatic.world.toys import Dirichlet
+            >>> Dirichlet().score([[0.2, 0.3, 0.5]], [1.0, 2.0, 2.0]).round(4)
+            array([[ 0.4739, -0.1206,  0.3902]])
+        """
+        events, parameters = self._one_theta_per_event(x, theta)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            score = self._score(events, parameters)
+        refuse_rows(
+            np.any(~np.isfinite(score), axis=1),
+            events,
+            name="x",
+            expected="x at which the score is finite in float64",
+            remedy="Remove such events, or take x and theta further from the limits of float64",
+        )
+        return score
+
+    def _one_theta_per_event(
+        self, x: ArrayLike, theta: ArrayLike
+    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n theta_dim"]]:
+        events, parameters = _as_float64(x, "x"), _as_float64(theta, "theta")
+        x_dim, theta_dim = len(self.x_names), len(self.theta_names)
+        if events.ndim != 2 or events.shape[1] != x_dim:
+            raise ValueError(
+                f"x must have shape (n, {x_dim}) with columns {', '.join(self.x_names)}; got shape "
+                f"{events.shape}. Write x[None, :] for a single event, or x[:, None] for many "
+                "events of one observable."
+            )
+        if parameters.ndim not in (1, 2) or parameters.shape[-1] != theta_dim:
+            raise ValueError(
+                f"theta must have shape (n, {theta_dim}), or ({theta_dim},) for one theta shared "
+                f"by all events, with columns {', '.join(self.theta_names)}; got shape "
+                f"{parameters.shape}. Give each theta all {theta_dim} parameters in this order."
+            )
+        if parameters.ndim == 2 and len(parameters) != len(events):
+            raise ValueError(
+                f"x and theta must have equally many rows; got {len(events)} rows of x and "
+                f"{len(parameters)} of theta. Give one theta per event, or a single theta of "
+                f"shape ({theta_dim},), such as theta[0], for all of them."
+            )
+        self._check_domain(np.atleast_2d(parameters))
+        refuse_rows(
+            np.any(~np.isfinite(events), axis=1),
+            events,
+            name="x",
+            expected="finite numbers in x",
+            remedy="Remove these events, or find out why they are not numbers",
+        )
+        self._check_support(events)
+        return events, np.broadcast_to(parameters, (len(events), theta_dim))
+
+    def _check_domain(self, theta: Float64[np.ndarray, "n theta_dim"]) -> None:
+        low, high = self.theta_low, self.theta_high
+        domain = ", ".join(
+            f"{lower:g} < {name} < {upper:g}"
+            for name, lower, upper in zip(self.theta_names, low, high, strict=True)
+        )
+        # Written as "not inside", since NaN compares false with everything.
+        refuse_rows(
+            np.any(~((theta > low) & (theta < high)), axis=1),
+            theta,
+            name="theta",
+            expected=f"theta strictly inside its domain, {domain}",
+            remedy="Keep theta inside it, with a margin if a kernel displaces theta",
+        )
+
+
+def refuse_rows(
+    bad: Bool[np.ndarray, "n"],
+    values: Float64[np.ndarray, "n dim"],
+    *,
+    name: str,
+    expected: str,
+    remedy: str,
+) -> None:
+    """Raise ValueError naming the first rows of `values` that are marked as bad, if any is.
+
+    Args:
+        bad: True for each row to refuse, shape (n,).
+        values: The array the user gave, shape (n, dim).
+        name: What the user calls that array.
+        expected: What a good row is.
+        remedy: What the user should change; a sentence without its full stop.
+
+    Raises:
+        ValueError: If any row is bad.
+
+    Example:
+        >>> refuse_rows(
+        ...     np.array([False, True]),
+        ...     np.array([[1.0], [-2.0]]),
+        ...     name="x",
+        ...     expected="positive x",
+        ...     remedy="Remove such rows",
+        ... )
+        Traceback (most recent call last):
+        ValueError: Expected positive x; got x[1] = [-2.0] (bad rows: 1). Remove such rows.
+    """
+    rows = np.flatnonzero(bad)
+    if rows.size == 0:
+        return
+    named = ", ".join(str(row) for row in rows[:_ROWS_NAMED])
+    more = f" and {rows.size - _ROWS_NAMED} more" if rows.size > _ROWS_NAMED else ""
+    raise ValueError(
+        f"Expected {expected}; got {name}[{rows[0]}] = {values[rows[0]].tolist()} "
+        f"(bad rows: {named}{more}). {remedy}."
+    )
+
+
+def _as_float64(values: ArrayLike, name: str) -> Float64[np.ndarray, "..."]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a rectangular array of real numbers; got {type(values).__name__}, "
+            f"which NumPy cannot convert ({error}). Give every row the same number of columns."
+        ) from error
