@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -33,6 +33,7 @@ HERE: Final = Path(__file__).parent.absolute()
 BASELINES: Final = ("keras", "keras-steps50", "torch")
 CHECK_ROWS: Final = 5000
 CHECK_TOLERANCE: Final = 1e-5
+LOSS_TOLERANCE: Final = 0.3
 
 ONE_THREAD: Final = {
     "OMP_NUM_THREADS": "1",
@@ -84,6 +85,7 @@ class Settings:
     peer_steps: int
     epochs: int
     loss_epochs: int
+    loss_batch: int = 1000
 
     def job(self, spec: StackSpec, what: str, batch: int, path: Path) -> Job:
         """Return the timed piece: whole epochs, over fewer rows where a stack is slow."""
@@ -95,10 +97,11 @@ class Settings:
         epochs = max(1, min(self.epochs, self.peer_steps * batch // row_count))
         return Job(what, batch, row_count, epochs, str(path))
 
-    def loss_job(self, what: str, path: Path) -> Job:
+    def loss_job(self, what: str, path: Path, held_out: Path) -> Job:
         """Return the common training after which all losses are compared."""
-        batch = min(self.batches)
-        return Job(what, batch, self.rows // batch * batch, self.loss_epochs, str(path), seed=1)
+        row_count = self.rows // self.loss_batch * self.loss_batch
+        batch, epochs = self.loss_batch, self.loss_epochs
+        return Job(what, batch, row_count, epochs, str(path), str(held_out), seed=1)
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,8 @@ def running(
     try:
         yield Worker(spec, process, log)
     finally:
-        _pipes(process)[0].close()
+        with suppress(BrokenPipeError):
+            _pipes(process)[0].close()
         process.wait(timeout=60)
 
 
@@ -235,28 +239,29 @@ def check_same_weights(workers: list[Worker], folder: Path) -> bool:
 
 
 def check_trained_losses(
-    workers: list[Worker], settings: Settings, files: dict[str, Path]
+    workers: list[Worker], settings: Settings, files: dict[str, Path], held_out: dict[str, Path]
 ) -> tuple[dict[str, dict[str, float]], bool]:
     """Train alike in every stack, print the losses, and return them with their agreement.
 
-    All start from the same weights and see the rows in orders of their own, after which KLRE
-    losses, for one, lie 0.002 to 0.003 below a constant potential's. Agreement means: every stack
-    comes below it by at least half, and at most twice, of the median.
+    All start from the same weights and are judged on the same new rows, but each has its own order
+    of the training rows. At batch 20 that alone makes what KLRE gains over a constant potential
+    differ threefold, in one stack and the same; at batch 1000 the gains of different orders differ
+    by a tenth. Agreement means here: within LOSS_TOLERANCE of the median gain.
     """
     if settings.loss_epochs == 0:
         return {}, True
-    print(f"\nLoss after {settings.loss_epochs} epochs at batch {min(settings.batches)}")
+    print(f"\nLoss after {settings.loss_epochs} epochs at batch {settings.loss_batch}")
     losses: dict[str, dict[str, float]] = {}
     agreed = True
     for what in TASKS:
         weights = as_lists(problem.glorot_weights(seed=1))
-        job = settings.loss_job(what, files[what])
+        job = settings.loss_job(what, files[what], held_out[what])
         request = request_for("trained_loss", job, weights=weights)
         losses[what] = {worker.spec.name: worker.ask(request) for worker in workers}
         gains = {name: UNTRAINED_LOSS[what] - loss for name, loss in losses[what].items()}
         typical = statistics.median(gains.values())
         for name, gain in gains.items():
-            good = typical > 0 and 0.5 <= gain / typical <= 2
+            good = abs(gain - typical) <= LOSS_TOLERANCE * typical
             agreed &= good
             loss = losses[what][name]
             below = f"{gain:.4f} below a constant potential"
@@ -315,12 +320,12 @@ def cpu_model() -> str:
     return names[0] if names else platform.machine()
 
 
-def draw_files(rows: int, folder: Path) -> dict[str, Path]:
+def draw_files(rows: int, folder: Path, *, seed: int) -> dict[str, Path]:
     """Draw the rows of each task once, for all workers."""
     files = {}
     for what in TASKS:
-        files[what] = folder / f"{what}.npz"
-        problem.save_rows(problem.draw_rows(what, rows, seed=3), files[what])
+        files[what] = folder / f"{what}-{seed}.npz"
+        problem.save_rows(problem.draw_rows(what, rows, seed=seed), files[what])
     return files
 
 
@@ -328,11 +333,12 @@ def benchmark(
     workers: list[Worker], settings: Settings, folder: Path
 ) -> tuple[dict[str, Any], bool]:
     """Measure and check; return what is written, and whether all stacks did the same work."""
-    files = draw_files(settings.rows, folder)
+    files = draw_files(settings.rows, folder, seed=3)
+    held_out = draw_files(settings.rows, folder, seed=4)
     same_weights = check_same_weights(workers, folder)
     rows = measure(workers, settings, files)
     print_table(rows)
-    losses, same_losses = check_trained_losses(workers, settings, files)
+    losses, same_losses = check_trained_losses(workers, settings, files, held_out)
     result = {
         "rows": [asdict(row) for row in rows],
         **describe(workers),
@@ -354,7 +360,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=10, help="timed epochs of this library")
     parser.add_argument("--peer-steps", type=int, default=3000, help="timed steps of the others")
-    parser.add_argument("--loss-epochs", type=int, default=3, help="0: no such check")
+    parser.add_argument("--loss-epochs", type=int, default=30, help="0: no such check")
     parser.add_argument("--core", type=int, help="core to pin workers to (default: the last)")
     parser.add_argument("--peer-python", type=Path, default=HERE.parent / ".venv-peers/bin/python")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "training.json")

@@ -7,7 +7,6 @@ loss. The first epoch includes compilation and is dropped. `--members` trains an
 import argparse
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -41,15 +40,22 @@ def records(what: str, count: int) -> Any:  # noqa: ANN401
 
 def fit(job: Job, *, members: int, start: Any = None) -> Any:  # noqa: ANN401
     """Train the paper's network with the paper's settings, without validation."""
+    beta1, beta2 = problem.ADAM_BETAS
     training = ist.Training(
         epochs=job.epochs,
         batch_size=job.batch,
         learning_rate=problem.LEARNING_RATE,
+        schedule=ist.Constant(),
+        beta1=beta1,
+        beta2=beta2,
+        epsilon=problem.ADAM_EPSILON,
         validation_fraction=0,
+        progress_bar=False,
     )
     return ist.fit(
         records(job.what, job.row_count),
-        network=ist.paper_network,
+        # A fit that continues from an estimator keeps its network.
+        network=ist.paper_network if start is None else None,
         members=members,
         training=training,
         start=start,
@@ -97,7 +103,7 @@ class InferostaticStack:
 
     def describe(self) -> dict[str, dict[str, str]]:
         """Return versions and settings."""
-        versions = {name: version(name) for name in ("inferostatic", "jax", "numpy")}
+        versions = {"inferostatic": ist.__version__, "jax": jax.__version__}
         settings = {"members": str(self._members), "device": jax.devices()[0].device_kind}
         return {"versions": versions, "settings": settings}
 
@@ -111,9 +117,9 @@ class InferostaticStack:
         return np.asarray(estimator.history.seconds, float)[1:].tolist()
 
     def trained_loss(self, job: Job, weights: list[Array]) -> float:
-        """Train from given weights, and return the loss on the rows of the job's file."""
+        """Train from given weights, and return the loss on the held-out rows."""
         estimator = fit(job, members=self._members, start=self._untrained(job.what, weights))
-        return mean_loss(job.what, estimator, job.rows)
+        return mean_loss(job.what, estimator, job.held_out)
 
     def loss_at(self, what: str, rows: str, weights: list[Array]) -> float:
         """Return the loss of given weights on the rows of a file."""

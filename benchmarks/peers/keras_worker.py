@@ -109,11 +109,11 @@ class KerasStack:
         return [fit(model, replace(job, epochs=1))[0] for _ in range(job.epochs)]
 
     def trained_loss(self, job: Job, weights: list[Array]) -> float:
-        """Train from given weights, and return the loss on the rows of the job's file."""
+        """Train from given weights, and return the loss on the held-out rows."""
         keras.utils.set_random_seed(job.seed)
         model = self._compiled_model(job.what, weights)
         fit(model, job)
-        return mean_loss(model, rows_of(job.rows))
+        return mean_loss(model, rows_of(job.held_out))
 
     def loss_at(self, what: str, rows: str, weights: list[Array]) -> float:
         """Return the loss of given weights on the rows of a file."""

@@ -8,12 +8,12 @@ hand) is the independent answer that the stacks have to reproduce.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64] | NDArray[np.float32]
+Array = NDArray[Any]
 
 KSE: Final = "KSE-ISN"
 KLRE: Final = "KLRE-ISN"

@@ -20,13 +20,17 @@ from peers.problem import Array
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of training: `epochs` passes over the first `row_count` rows of the file `rows`."""
+    """A piece of training: `epochs` passes over the first `row_count` rows of the file `rows`.
+
+    Where the trained loss is asked for, it is taken on the rows of the file `held_out`.
+    """
 
     what: str
     batch: int
     row_count: int
     epochs: int
     rows: str
+    held_out: str = ""
     seed: int = 0
 
     @property
@@ -51,7 +55,7 @@ class Stack(Protocol):
         ...
 
     def trained_loss(self, job: Job, weights: list[Array]) -> float:
-        """Train from given weights, and return the loss on the rows of the job's file."""
+        """Train from given weights, and return the loss on the held-out rows."""
         ...
 
     def loss_at(self, what: str, rows: str, weights: list[Array]) -> float:

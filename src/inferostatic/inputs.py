@@ -6,13 +6,17 @@ shapes, finiteness and dtypes. Messages say what was expected, what came and wha
 
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import ArrayLike, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 #: Anything NumPy can read: NumPy, JAX, pandas, awkward, torch on the CPU, nested lists.
-Input = ArrayLike | Sequence[float] | Sequence[Sequence[float]]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike as Input
+else:
+    Input = Any  # checked below, with sentences, rather than by a type checker at run time
 
 SHOWN_ROWS = 5
 FLOAT32_TINY = float(np.finfo(np.float32).tiny)
@@ -99,12 +103,13 @@ def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
             f"{name} exceeds float32's largest number, {FLOAT32_MAX:.3g}, in {bad_rows(good)}. "
             "Models compute in float32: rescale the column or take its logarithm."
         )
-    lost = (size > 0) & (size < FLOAT32_TINY)
+    lost = np.asarray((size > 0) & (size < FLOAT32_TINY))
     if lost.any():
         column = names[int(np.flatnonzero(lost.any(axis=0))[0])]
+        rows = bad_rows(np.asarray(~np.any(lost, axis=1)))
         warnings.warn(
             f"{name} column {column!r} has values below float32's smallest normal number, "
-            f"{FLOAT32_TINY:.3g}, in {bad_rows(np.asarray(~np.any(lost, axis=1)))}; models read them as 0. "
+            f"{FLOAT32_TINY:.3g}, in {rows}; models read them as 0. "
             "If their size matters, give the logarithm of this column instead.",
             stacklevel=4,
         )

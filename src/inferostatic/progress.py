@@ -8,12 +8,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 #: A log gets at most one line in this many seconds, so that short jobs stay silent.
 SECONDS_BETWEEN_LINES = 15.0
 
 
+@runtime_checkable
 class Advance(Protocol):
     """Reports `steps` more units of work done, with a short note such as the loss."""
 

@@ -29,8 +29,8 @@ VALIDATION_CHUNK = 2048
 class Examples(eqx.Module):
     """Training data: features of x, weights, and either fixed records or rows to supervise."""
 
-    features: Float[Array, "n features"]
-    weight: Float[Array, " n"]
+    features: Float[Array, "*n features"]
+    weight: Float[Array, "*n"]
     records: Any
     rows: Row | None
 

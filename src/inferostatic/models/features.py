@@ -6,6 +6,7 @@ the map is part of the model, is saved with it, and is never trained.
 
 import abc
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +14,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..serial import known
+
+
+def as_jax(value: Any) -> Array:  # noqa: ANN401
+    """A float32 array of JAX, also where a file gave NumPy."""
+    return jnp.asarray(value, jnp.float32)
 
 
 class AbstractFeatureMap(eqx.Module):
@@ -36,8 +42,8 @@ class Identity(AbstractFeatureMap):
 class Affine(AbstractFeatureMap):
     """(value − centre)/scale."""
 
-    centre: Float[Array, " dim"]
-    scale: Float[Array, " dim"]
+    centre: Float[Array, " dim"] = eqx.field(converter=as_jax)
+    scale: Float[Array, " dim"] = eqx.field(converter=as_jax)
 
     def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Standardised values."""
@@ -53,11 +59,11 @@ class QuantileMap(AbstractFeatureMap):
     range keep their order instead of collapsing.
     """
 
-    start: Float[Array, " dim"]
-    lower: Float[Array, "dim segments"]
-    upper: Float[Array, "dim segments"]
-    origin: Float[Array, "dim segments"]
-    slope: Float[Array, "dim segments"]
+    start: Float[Array, " dim"] = eqx.field(converter=as_jax)
+    lower: Float[Array, "dim segments"] = eqx.field(converter=as_jax)
+    upper: Float[Array, "dim segments"] = eqx.field(converter=as_jax)
+    origin: Float[Array, "dim segments"] = eqx.field(converter=as_jax)
+    slope: Float[Array, "dim segments"] = eqx.field(converter=as_jax)
 
     def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Normal scores."""

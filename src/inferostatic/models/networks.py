@@ -7,7 +7,7 @@ plain `jnp`, because exporters cannot differentiate through library layers.
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ for _name in ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "cel
 register("tanh", jnp.tanh)
 
 
+@runtime_checkable
 class NetworkChoice(Protocol):
     """Builds a network with the given sizes."""
 
@@ -112,7 +113,7 @@ class MLPNetwork(AbstractFeedForward):
         for layer in hidden:
             product = rows @ layer.weight.T
             z = product[0] if layer.bias is None else product[0] + layer.bias
-            rows = jnp.concatenate([self.activation(z)[None], slope(z) * product[1:]])
+            rows = jnp.concatenate([self.activation(z)[None], slope(z)[None] * product[1:]])
         product = rows @ last.weight.T
         value = product[0] if last.bias is None else product[0] + last.bias
         return value, product[1:]

@@ -6,11 +6,11 @@ loss compares what comes back with `answer`. `weight` multiplies the loss of the
 
 import abc
 import enum
-from typing import Protocol
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 
 class Capability(enum.Enum):
@@ -21,20 +21,8 @@ class Capability(enum.Enum):
     LOG_RATIO = "log_ratio"
 
 
-class Questioned(Protocol):
-    """The questions that records put; a model answers those it is capable of."""
-
-    def potentials(self, x: Array, thetas: Array) -> Array:
-        """φ(x, θ) at several θ."""
-        ...
-
-    def score(self, x: Array, theta: Array) -> Array:
-        """∇θ φ."""
-        ...
-
-    def log_ratio(self, x: Array, theta0: Array, theta1: Array) -> Array:
-        """φ(x, θ0) − φ(x, θ1)."""
-        ...
+#: Whatever answers the question that a record puts: a model with the capability it asks for.
+Questioned = Any
 
 
 class AbstractRecord(eqx.Module):
@@ -129,11 +117,3 @@ class Row(eqx.Module):
     x: Float[Array, "*n x_dim"]
     theta: Float[Array, "*n theta_dim"]
     is_reference: Float[Array, "*n"]
-
-
-class Supervise(Protocol):
-    """Draws a fresh record for a stored event; traced, vectorised by `fit`."""
-
-    def __call__(self, row: Row, *, key: PRNGKeyArray) -> AbstractRecord:
-        """One record."""
-        ...

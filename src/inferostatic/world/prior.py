@@ -89,7 +89,7 @@ class AbstractPrior(eqx.Module):
 
 
 @eqx.filter_jit
-def _draw_many(prior: AbstractPrior, keys: PRNGKeyArray) -> Array:
+def _draw_many(prior: AbstractPrior, keys: Array) -> Array:
     return jax.vmap(lambda key: prior.draw(key=key))(keys)
 
 
@@ -200,7 +200,7 @@ class Normal(AbstractPrior):
 
     def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """ln π(θ)."""
-        return _normal_log_density(theta, self.mean, self.std)
+        return _normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std))
 
     def step(
         self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
@@ -279,7 +279,9 @@ class TruncatedNormal(AbstractPrior):
         a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
         mass = log_ndtr(b) + jnp.log1p(-jnp.exp(log_ndtr(a) - log_ndtr(b)))
         inside = jnp.all((theta >= self.low) & (theta <= self.high))
-        value = _normal_log_density(theta, self.mean, self.std) - jnp.sum(mass)
+        value = _normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std)) - jnp.sum(
+            mass
+        )
         return jnp.where(inside, value, -jnp.inf)
 
     def step(
@@ -527,6 +529,6 @@ def _check_std(std: np.ndarray) -> None:
         raise ValueError(f"standard deviations must be positive; got {std}.")
 
 
-def _normal_log_density(theta: Array, mean: np.ndarray, std: np.ndarray) -> Array:
+def _normal_log_density(theta: Array, mean: Array, std: Array) -> Array:
     t = (theta - mean) / std
-    return -jnp.sum(t**2) / 2 - jnp.sum(jnp.log(jnp.asarray(std))) - len(t) * LOG_ROOT_TWO_PI
+    return -jnp.sum(t**2) / 2 - jnp.sum(jnp.log(std)) - len(t) * LOG_ROOT_TWO_PI

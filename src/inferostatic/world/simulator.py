@@ -6,7 +6,7 @@ generator `rng`, and one row of x for each row of theta. `JaxSimulator` turns a 
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 from ..inputs import SHOWN_ROWS, Input, as_rows, bad_rows, finite_rows
 
 
+@runtime_checkable
 class Simulator(Protocol):
     """Events `x`, shape (n, D), at the parameters `theta`, shape (n, d)."""
 

@@ -1,0 +1,48 @@
+"""A strict world for the tests: shapes are checked and sloppy broadcasting is an error.
+
+The import hook must run before the package is imported, hence at the top of this file.
+"""
+
+import os
+from collections.abc import Iterator
+
+os.environ["INFEROSTATIC_PROGRESS"] = "0"
+
+from jaxtyping import install_import_hook
+
+# The public shell (events, fit, estimator, inference) checks its input itself, with sentences that
+# tests look for; shapes are checked in everything behind it.
+CHECKED = (
+    "inferostatic.world",
+    "inferostatic.supervision",
+    "inferostatic.models",
+    "inferostatic.learning.loop",
+    "inferostatic.learning.losses",
+    "inferostatic.learning.training",
+)
+with install_import_hook(CHECKED, "beartype.beartype"):
+    import inferostatic  # noqa: F401
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def strict() -> Iterator[None]:
+    """Make implicit dtype promotion an error, for tests of our own formulas (optax needs it)."""
+    with jax.numpy_dtype_promotion("strict"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_global_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here may draw from NumPy's global generator: results would not be reproducible."""
+    import numpy as np
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("NumPy's global random state was used; pass a Generator instead.")
+
+    for name in ("rand", "randn", "random", "uniform", "normal", "choice", "permutation"):
+        monkeypatch.setattr(np.random, name, refuse)
