@@ -35,10 +35,20 @@ def write_archive(path: str | Path, header: Mapping[str, Any], arrays: Mapping[s
                 buffer = io.BytesIO()
                 np.save(buffer, np.asarray(array), allow_pickle=False)
                 archive.writestr(f"arrays/{name}.npy", buffer.getvalue())
+        os.chmod(temporary, _mode(path))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file to be replaced, or those of any new file: mkstemp's are private."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .archive import read_archive, write_archive
-from .inputs import Input, as_floats, as_rows, bad_rows, require_finite
+from .inputs import Input, as_floats, as_rows, bad_rows, require_finite, require_float32
 from .models.architecture import AbstractArchitecture, Shapes
 from .models.networks import NetworkChoice
 from .models.potential import AbstractModel
@@ -157,6 +157,9 @@ class AbstractEstimator:
 
     def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
+        _check_order(x, self.x_names, "x")
+        for theta in thetas:
+            _check_order(theta, self.theta_names, "theta")
         x_rows = as_rows(x, "x", of="observables")
         theta_rows = [as_floats(theta, "theta") for theta in thetas]
         theta_rows = [t[None] if t.ndim == 1 else t for t in theta_rows]
@@ -166,6 +169,7 @@ class AbstractEstimator:
         if min(len(rows) for rows in (x_rows, *theta_rows)) == 0:
             raise ValueError("there are no events to evaluate: x or theta has no rows.")
         require_finite(x_rows, "x", "Remove or repair these events.")
+        require_float32(x_rows, self.x_names, "x")
         count = max(len(rows) for rows in (x_rows, *theta_rows))
         for rows in (x_rows, *theta_rows):
             if len(rows) not in (1, count):
@@ -175,6 +179,7 @@ class AbstractEstimator:
                 )
         for rows in theta_rows:
             require_finite(rows, "theta", "Give finite parameters.")
+            require_float32(rows, self.theta_names, "theta")
             self._warn_theta(rows)
         self.warn_outside(x_rows)
         return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in (x_rows, *theta_rows)]
@@ -184,12 +189,14 @@ class AbstractEstimator:
         wrong = [rows for rows in thetas if rows.shape[1] != theta_dim]
         if x.shape[1] == x_dim and not wrong:
             return
+        flat = theta_dim == 1 and bool(wrong) and len(wrong[0]) == 1
         swapped = bool(wrong) and x.shape[1] == theta_dim and wrong[0].shape[1] == x_dim
         raise ValueError(
             f"expected x with {x_dim} columns ({', '.join(self.x_names)}) and theta with "
             f"{theta_dim} ({', '.join(self.theta_names)}); got x of shape {x.shape} and theta of "
             f"shape {(wrong or thetas)[0].shape}."
             + (" They look swapped: the order is (x, theta)." if swapped else "")
+            + (" For many values of one parameter use theta[:, None]." if flat else "")
         )
 
     def _warn_theta(self, theta: np.ndarray) -> None:
@@ -231,6 +238,17 @@ class AbstractEstimator:
             inputs = [jnp.asarray(c, jnp.float32) for c in padded]
             parts.append(np.asarray(_evaluate(question, self.model, *inputs))[:size])
         return np.concatenate(parts).astype(np.float64)
+
+
+def _check_order(table: object, names: tuple[str, ...], name: str) -> None:
+    """Refuse a data frame whose columns are the trained ones in another order."""
+    columns = getattr(table, "columns", None)
+    given = () if columns is None else tuple(str(column) for column in columns)
+    if given != names and set(given) == set(names):
+        raise ValueError(
+            f"the columns of {name} are {', '.join(given)}, but the model was trained with them "
+            f"in the order {', '.join(names)}; use {name}[{list(names)}]."
+        )
 
 
 def _chunk_rows(estimator: AbstractEstimator, memory_mb: float) -> int:
@@ -323,17 +341,9 @@ def load(
     header, arrays = read_archive(path)
     supplied = dict(supplied or {})
     try:
-        if network is not None:
-            supplied |= dict.fromkeys(absent_names(header["architecture"]), network)
         kind = _KINDS[header["kind"]]
-        architecture = restore(header["architecture"], supplied)
+        architecture = _architecture(header["architecture"], network, supplied)
         shapes = restore(header["shapes"])
-        missing = [n for n in absent_names(header["architecture"]) if n not in supplied]
-        if missing:
-            raise ValueError(
-                f"the model was built with the user-written network {missing[0]!r}, which a file "
-                "cannot hold; supply it again: ist.load(path, network=…)."
-            )
         region = Region(**{field: arrays[f"region/{field}"] for field in _REGION})
         history = History(
             **{field: arrays[f"history/{field}"] for field in _HISTORY},
@@ -357,6 +367,23 @@ def load(
             f"{path} is an inferostatic model file, but parts of it are missing or malformed "
             f"({type(error).__name__}: {error}); save it again."
         ) from error
+
+
+def _architecture(
+    described: dict[str, Any], network: NetworkChoice | None, supplied: Mapping[str, object]
+) -> AbstractArchitecture:
+    """The stored architecture, with user-written parts of its network supplied again."""
+    architecture = restore(described, supplied)
+    missing = [name for name in absent_names(described) if name not in supplied]
+    if missing and network is not None:
+        return dataclasses.replace(architecture, network=network)
+    if missing:
+        raise ValueError(
+            f"the model's network was built with the user-written {missing[0]!r}, which a file "
+            "cannot hold; supply it again: ist.load(path, network=…) or "
+            f"ist.load(path, supplied={{{missing[0]!r}: …}})."
+        )
+    return architecture
 
 
 def _filled(

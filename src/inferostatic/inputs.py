@@ -4,10 +4,12 @@ Every public function passes its arguments through here, so that the code behind
 shapes, finiteness and dtypes. Messages say what was expected, what came and what to change.
 """
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -25,8 +27,11 @@ FLOAT32_INTEGERS = 2**24
 
 
 def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
-    """`value` as a floating-point NumPy array; integers and booleans are converted."""
+    """`value` as a floating-point NumPy array; other numbers and booleans become float64."""
     try:
+        if isinstance(value, np.ma.MaskedArray):
+            # A plain conversion would drop the mask and let the values under it in.
+            value = np.ma.filled(value.astype(np.float64), np.nan)
         array = np.asarray(value)
     except Exception as error:  # foreign arrays raise their own kinds
         raise TypeError(
@@ -41,31 +46,46 @@ def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
                 f"{name} holds objects that are not numbers, or rows of unequal length. "
                 "Pass a rectangular array of numbers."
             ) from error
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise TypeError(f"{name} must hold numbers; got dtype {array.dtype}.")
+    if array.dtype.names:
+        raise TypeError(
+            f"{name} is a table with named fields, {', '.join(array.dtype.names)}; pass its "
+            f"columns as one array: np.stack([{name}[field] for field in …], axis=1)."
+        )
     if np.iscomplexobj(array):
         raise TypeError(f"{name} must be real; got dtype {array.dtype}.")
-    if not np.issubdtype(array.dtype, np.floating):
-        if np.issubdtype(array.dtype, np.integer) and array.size:
-            largest = max(abs(int(array.max())), abs(int(array.min())))
-            if largest > FLOAT32_INTEGERS:
-                warnings.warn(
-                    f"{name} holds integers up to {largest}; models compute in float32, where "
-                    f"integers above {FLOAT32_INTEGERS} are rounded. Subtract an offset or rescale "
-                    "if the last digits matter.",
-                    stacklevel=3,
-                )
-        array = array.astype(np.float64)
-    return array
+    # The small floating types of JAX, such as bfloat16, are of no kind that NumPy knows.
+    if array.dtype.kind not in "biuf" and not jnp.issubdtype(array.dtype, jnp.floating):
+        raise TypeError(f"{name} must hold numbers; got dtype {array.dtype}.")
+    if array.dtype.kind in "iu" and array.size:
+        largest = max(abs(int(array.max())), abs(int(array.min())))
+        if largest > FLOAT32_INTEGERS:
+            warn_user(
+                f"{name} holds integers up to {largest}; models compute in float32, where "
+                f"integers above {FLOAT32_INTEGERS} are rounded. Subtract an offset or rescale "
+                "if the last digits matter."
+            )
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the first line outside this package, which is the one that its user can change."""
+    package = __name__.partition(".")[0]
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def as_rows(value: Input, name: str, *, columns: int | None = None, of: str = "values") -> ndarray:
     """`value` as a matrix with one row per event; a single flat array is refused."""
     array = as_floats(value, name)
+    if array.ndim == 1 and len(array) == 0:
+        raise ValueError(f"{name} is empty; it must have two axes, (events, {of}), and some rows.")
     if array.ndim == 1:
+        flat = name if isinstance(value, np.ndarray) else f"np.asarray({name})"
         raise ValueError(
             f"{name} must have two axes, (events, {of}); got shape {array.shape}. "
-            f"For one column of many events use {name}[:, None], for one event {name}[None, :]."
+            f"For one column of many events use {flat}[:, None], for one event {flat}[None, :]."
         )
     if array.ndim != 2:
         raise ValueError(f"{name} must have two axes, (events, {of}); got shape {array.shape}.")
@@ -107,11 +127,10 @@ def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
     if lost.any():
         column = names[int(np.flatnonzero(lost.any(axis=0))[0])]
         rows = bad_rows(np.asarray(~np.any(lost, axis=1)))
-        warnings.warn(
+        warn_user(
             f"{name} column {column!r} has values below float32's smallest normal number, "
             f"{FLOAT32_TINY:.3g}, in {rows}; models read them as 0. "
-            "If their size matters, give the logarithm of this column instead.",
-            stacklevel=4,
+            "If their size matters, give the logarithm of this column instead."
         )
 
 
@@ -121,12 +140,43 @@ def as_names(names: Sequence[str] | None, count: int, stem: str) -> tuple[str, .
         return tuple(f"{stem}{i}" for i in range(count))
     if isinstance(names, str):
         names = (names,)
-    names = tuple(str(name) for name in names)
+    try:
+        names = tuple(str(name) for name in names)
+    except TypeError as error:
+        raise TypeError(
+            f"names must be a list of {count} strings, one for each column; got {names!r}."
+        ) from error
     if len(names) != count:
-        raise ValueError(f"{stem} has {count} columns but {len(names)} names were given: {names}.")
+        raise ValueError(
+            f"{stem} has {count} column{'s' if count > 1 else ''} but {len(names)} "
+            f"name{'s were' if len(names) != 1 else ' was'} given: {names}."
+        )
     if len(set(names)) != count:
         raise ValueError(f"names must differ from each other; got {names}.")
     return names
+
+
+def column_names(table: object) -> tuple[str, ...] | None:
+    """Column names of a data frame, if it is one."""
+    columns = getattr(table, "columns", None)
+    return None if columns is None else tuple(str(column) for column in columns)
+
+
+def require_order(given: Sequence[str] | None, names: Sequence[str], name: str) -> None:
+    """Refuse the right columns in another order than `names`."""
+    given, names = tuple(given or ()), tuple(names)
+    if given != names and sorted(given) == sorted(names):
+        raise ValueError(
+            f"the columns of {name} are {', '.join(given)}, but the order here is "
+            f"{', '.join(names)}; use {name}[{list(names)}]."
+        )
+
+
+def kind_of(value: object) -> str:
+    """What a user gave in place of an object: a class is named, with a hint to call it."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself; call it, {value.__name__}(…)"
+    return "None" if value is None else type(value).__name__
 
 
 def as_seed(seed: int) -> int:

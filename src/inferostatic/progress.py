@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import importlib.util
 import os
 import sys
 import time
@@ -30,19 +31,19 @@ def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Ad
     Args:
         title: what is being done.
         total: units of work in all.
-        show: True or False to force it; None shows a bar on a terminal and rare lines elsewhere.
-            The environment variable `INFEROSTATIC_PROGRESS=0` silences everything.
+        show: True or False to force it; None shows a bar on a terminal and rare lines elsewhere,
+            unless the environment variable `INFEROSTATIC_PROGRESS=0` asks for silence.
     """
     if show is None and os.environ.get("INFEROSTATIC_PROGRESS") == "0":
         show = False
     if show is False:
         yield lambda steps, note="": None
         return
-    if sys.stderr.isatty():
-        with contextlib.suppress(ImportError):
-            yield from _bar(title, total)
-            return
-    yield from _lines(title, total)
+    # An ImportError of the work itself must pass through, so rich is looked for beforehand.
+    if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
+        yield from _bar(title, total)
+    else:
+        yield from _lines(title, total, closing=bool(show))
 
 
 def _bar(title: str, total: int) -> Iterator[Advance]:
@@ -74,17 +75,25 @@ def _bar(title: str, total: int) -> Iterator[Advance]:
         yield advance
 
 
-def _lines(title: str, total: int) -> Iterator[Advance]:
+def _lines(title: str, total: int, *, closing: bool) -> Iterator[Advance]:
+    """Rare lines, and a closing one where it was asked for or others went before."""
     start = last = time.monotonic()
     done = 0
+    latest = ""
 
     def advance(steps: int, note: str = "") -> None:
-        nonlocal done, last
-        done += steps
+        nonlocal done, last, closing, latest
+        done, latest = done + steps, note
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES and done < total:
             left = (now - start) / max(done, 1) * (total - done)
-            print(f"{title}: {done}/{total}, about {left:.0f} s left {note}", file=sys.stderr)
-            last = now
+            _print(f"{title}: {done}/{total}, about {left:.0f} s left", note)
+            last, closing = now, True
 
     yield advance
+    if closing:
+        _print(f"{title}: {done}/{total} in {time.monotonic() - start:.0f} s", latest)
+
+
+def _print(line: str, note: str) -> None:
+    print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)

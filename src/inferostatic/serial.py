@@ -68,8 +68,17 @@ def describe(thing: object) -> Any:  # noqa: ANN401
     if dataclasses.is_dataclass(thing) and _KNOWN.get(kind.__name__) is kind:
         stored = getattr(thing, "stored_fields", None)
         fields = stored() if stored else {f.name: getattr(thing, f.name) for f in _fields(thing)}
-        return {"type": kind.__name__, "fields": {k: describe(v) for k, v in fields.items()}}
+        described = {k: _describe_field(kind.__name__, k, v) for k, v in fields.items()}
+        return {"type": kind.__name__, "fields": described}
     return {"user": user_name(thing)}
+
+
+def _describe_field(owner: str, field: str, value: object) -> Any:  # noqa: ANN401
+    """As `describe`; a function without a name is remembered by the field that holds it."""
+    described = describe(value)
+    if isinstance(described, dict) and str(described.get("user", "")).endswith("<lambda>"):
+        return {"user": f"{owner}.{field}"}
+    return described
 
 
 def user_name(thing: object) -> str:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,11 @@ from ..inputs import (
     as_names,
     as_rows,
     bad_rows,
+    column_names,
+    kind_of,
     require_finite,
     require_float32,
+    require_order,
 )
 from ..world.prior import AbstractPrior, Discrete
 
@@ -51,9 +53,12 @@ class Events:
         x_names: Sequence[str] | None = None,
         theta_names: Sequence[str] | None = None,
     ) -> None:
-        """Check everything; nothing is dropped or repaired silently."""
-        x_names = _column_names(x) if x_names is None else x_names
-        theta_names = _column_names(theta) if theta_names is None else theta_names
+        """Check everything; nothing is dropped or repaired silently.
+
+        The arrays are copied and can no longer be written to, so what was checked stays true.
+        """
+        x_names = column_names(x) if x_names is None else x_names
+        theta_names = column_names(theta) if theta_names is None else theta_names
         x_rows = as_rows(x, "x", of="observables")
         if len(x_rows) == 0:
             raise ValueError("x holds no events; at least one is needed.")
@@ -63,6 +68,8 @@ class Events:
         if theta_rows.ndim == 1:
             theta_rows = _one_theta(theta_rows, len(x_rows), prior)
         theta_rows = as_rows(theta_rows, "theta", of="parameters")
+        if theta_rows.shape[1] == 0:
+            raise ValueError("theta has no columns; at least one parameter is needed.")
         if len(theta_rows) != len(x_rows):
             raise ValueError(
                 f"x has {len(x_rows)} rows and theta {len(theta_rows)}; each event needs the θ it "
@@ -74,16 +81,19 @@ class Events:
         if prior is not None:
             _check_prior(theta_rows, x_rows, prior)
             theta_names = prior.names if theta_names is None else theta_names
+            require_order(theta_names, prior.names, "theta")
         names = as_names(x_names, x_rows.shape[1], "x")
+        parameters = as_names(theta_names, theta_rows.shape[1], "theta")
         require_float32(x_rows, names, "x")
+        require_float32(theta_rows, parameters, "theta")
         assign = object.__setattr__
-        assign(self, "x", x_rows)
-        assign(self, "theta", theta_rows)
-        assign(self, "weight", _check_weight(weight, len(x_rows)))
+        assign(self, "x", _frozen(x_rows))
+        assign(self, "theta", _frozen(theta_rows))
+        assign(self, "weight", _frozen(_check_weight(weight, len(x_rows))))
         assign(self, "latent", _check_latent(latent, len(x_rows)))
         assign(self, "prior", prior)
         assign(self, "x_names", names)
-        assign(self, "theta_names", as_names(theta_names, theta_rows.shape[1], "theta"))
+        assign(self, "theta_names", parameters)
 
     def __len__(self) -> int:
         """Number of events."""
@@ -91,9 +101,7 @@ class Events:
 
     def __getitem__(self, rows: slice | Input) -> "Events":
         """The chosen events: a slice, a mask or row numbers."""
-        index: Any = rows if isinstance(rows, slice) else np.asarray(rows)
-        if not isinstance(index, slice) and index.ndim == 0:
-            index = index[None]
+        index = rows if isinstance(rows, slice) else _row_index(rows, len(self))
         return Events(
             x=self.x[index],
             theta=self.theta[index],
@@ -108,12 +116,17 @@ class Events:
         """Refuse: looping over events in Python is never what is wanted."""
         raise TypeError("Events is not iterable; use events.x and events.theta, or slices of it.")
 
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        """Refuse: which of its arrays would be meant?"""
+        raise TypeError("this is a set of Events, not an array; pass its .x or .theta")
+
     def __repr__(self) -> str:
         """One line."""
         prior = "unknown prior" if self.prior is None else type(self.prior).__name__
         weighted = "" if (self.weight == 1).all() else ", weighted"
         return (
-            f"Events({len(self):,} events, x: {', '.join(self.x_names)}; "
+            f"Events({len(self):,} event{'s' if len(self) > 1 else ''}, "
+            f"x: {', '.join(self.x_names)}; "
             f"theta: {', '.join(self.theta_names)}; {prior}{weighted})"
         )
 
@@ -124,21 +137,28 @@ class Events:
         The joined set follows the law `prior`; leave it None for samples at a finite set of
         points, whose law is read off the events themselves.
         """
+        if not isinstance(parts, Sequence) or not all(isinstance(part, Events) for part in parts):
+            raise TypeError("concatenate takes a list of event sets, [events_1, events_2, …].")
         if not parts:
             raise ValueError("concatenate needs at least one event set.")
         first = parts[0]
         for part in parts:
+            if _shapes(part.latent) != _shapes(first.latent):
+                raise ValueError(
+                    "event sets to be joined must have the same latent information; got "
+                    f"{_shapes(first.latent)} and {_shapes(part.latent)} (names and shapes of a "
+                    "row)."
+                )
             if (part.x_names, part.theta_names) != (first.x_names, first.theta_names):
                 raise ValueError(
                     "event sets to be joined must have the same names; got "
                     f"{first.x_names + first.theta_names} and {part.x_names + part.theta_names}."
                 )
-        shared = set(first.latent).intersection(*(part.latent for part in parts))
         return Events(
             x=np.concatenate([part.x for part in parts]),
             theta=np.concatenate([part.theta for part in parts]),
             weight=np.concatenate([part.weight for part in parts]),
-            latent={name: np.concatenate([p.latent[name] for p in parts]) for name in shared},
+            latent={name: np.concatenate([p.latent[name] for p in parts]) for name in first.latent},
             prior=prior,
             x_names=first.x_names,
             theta_names=first.theta_names,
@@ -158,17 +178,38 @@ class Events:
         return Discrete(points, total, names=self.theta_names)
 
 
-def _column_names(table: object) -> tuple[str, ...] | None:
-    """Column names of a data frame, if it is one."""
-    columns = getattr(table, "columns", None)
-    return None if columns is None else tuple(str(column) for column in columns)
+def _frozen(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy
+
+
+def _row_index(rows: Input, n: int) -> np.ndarray:
+    """A mask of n events or row numbers, from a list, an array or one number."""
+    index = np.asarray(rows)
+    if index.ndim == 0:
+        index = index[None]
+    numbers = index.dtype.kind in "iu" and bool(np.all((index >= -n) & (index < n)))
+    mask = index.dtype == bool and len(index) == n
+    if isinstance(rows, tuple) or index.ndim != 1 or not (numbers or mask):
+        got = f"{index.dtype} of shape {index.shape}" if index.size != 1 else repr(index.item())
+        raise IndexError(
+            f"events are chosen by a slice, a mask of {n} booleans or row numbers below {n}, such "
+            f"as events[:100] or events[events.theta[:, 0] > 1]; got {got}."
+        )
+    return index
+
+
+def _shapes(latent: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: values.shape[1:] for name, values in sorted(latent.items())}
 
 
 def _one_theta(theta: np.ndarray, n: int, prior: AbstractPrior | None) -> np.ndarray:
     if len(theta) == n and n > 1 and (prior is None or prior.dim != n):
         raise ValueError(
             f"theta must have two axes, (events, parameters); got shape {theta.shape}. "
-            "For one parameter use theta[:, None]."
+            f"For one parameter use theta[:, None], for one θ of all events "
+            f"np.tile(theta, ({n}, 1))."
         )
     return np.broadcast_to(theta, (n, len(theta))).copy()
 
@@ -177,22 +218,42 @@ def _check_prior(theta: np.ndarray, x: np.ndarray, prior: AbstractPrior) -> None
     if not isinstance(prior, AbstractPrior):
         raise TypeError(
             "prior must be one of the priors of this package, such as ist.Uniform(low, high), or "
-            f"an ist.CustomPrior; got {type(prior).__name__}."
+            f"an ist.CustomPrior; got {kind_of(prior)}."
         )
-    swapped = "Were x and theta swapped?" if x.shape[1] == prior.dim else ""
+    swapped = " Were x and theta swapped?" if x.shape[1] == prior.dim else ""
     if theta.shape[1] != prior.dim:
         raise ValueError(
-            f"theta has {theta.shape[1]} columns but the prior has {prior.dim} parameters "
-            f"({', '.join(prior.names)}). {swapped}"
+            f"theta has shape {theta.shape}, but the prior has {prior.dim} parameters "
+            f"({', '.join(prior.names)}): one column for each is needed.{swapped}"
         )
     good = prior.contains(theta)
+    if isinstance(prior, Discrete) and good.all():
+        good = _among(theta, prior)
+        if not good.all():
+            raise ValueError(
+                f"theta is none of the prior's {len(prior.points)} points in {bad_rows(good)}: "
+                f"{theta[~good][0].tolist()}. `prior` must be the law the stored θ were drawn "
+                f"from; leave it out for a finite set of points.{swapped}"
+            )
     if not good.all():
         low, high = prior.support
         raise ValueError(
             f"theta lies outside the prior's support, {low.tolist()} to {high.tolist()}, in "
             f"{bad_rows(good)}: {theta[~good][0].tolist()}. `prior` must be the law the stored θ "
-            f"were drawn from. {swapped}"
+            f"were drawn from.{swapped}"
         )
+
+
+def _among(theta: np.ndarray, prior: Discrete) -> np.ndarray:
+    """Which θ are points of the prior, to float32 rounding."""
+    points, index = np.unique(theta.astype(np.float32), axis=0, return_inverse=True)
+    known = {point.tobytes() for point in prior.points}
+    good = [
+        point.tobytes() in known
+        or bool(np.isclose(prior.points, point, rtol=1e-6, atol=0).all(axis=1).any())
+        for point in points
+    ]
+    return np.array(good)[index.ravel()]
 
 
 def _check_weight(weight: Input | None, n: int) -> np.ndarray:
@@ -211,8 +272,14 @@ def _check_weight(weight: Input | None, n: int) -> np.ndarray:
 
 
 def _check_latent(latent: Mapping[str, Input] | None, n: int) -> Mapping[str, np.ndarray]:
+    if latent is not None and not isinstance(latent, Mapping):
+        raise TypeError(
+            "latent must be a dictionary of arrays by name, such as {'joint_score': scores}; got "
+            f"{kind_of(latent)}."
+        )
     checked = {
-        name: as_floats(values, f"latent {name!r}") for name, values in (latent or {}).items()
+        str(name): _frozen(as_floats(values, f"latent {name!r}"))
+        for name, values in (latent or {}).items()
     }
     for name, values in checked.items():
         if values.ndim == 0 or len(values) != n:

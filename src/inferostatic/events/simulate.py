@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..inputs import as_count, as_seed
+from ..inputs import as_count, as_seed, kind_of
 from ..progress import progress
 from ..world.prior import AbstractPrior
-from ..world.simulator import Simulator, run_simulator
+from ..world.simulator import Simulator, require_simulator, run_simulator
 from .events import Events
 
 #: Events for one call of the simulator. Each call has its own random stream, numbered by its
@@ -33,7 +33,10 @@ def simulate(
         progress_bar: force the display on or off.
     """
     if not isinstance(prior, AbstractPrior):
-        raise TypeError(f"prior must be a prior such as ist.Uniform; got {type(prior).__name__}.")
+        raise TypeError(
+            f"prior must be a prior such as ist.Uniform(low, high); got {kind_of(prior)}. The "
+            "order is ist.simulate(simulator, prior, n, seed=…)."
+        )
     theta = prior.sample(as_count(n, "n"), seed=seed)
     x = simulate_at(simulator, theta, seed=seed, progress_bar=progress_bar)
     return Events(x=x, theta=theta, prior=prior, x_names=getattr(simulator, "x_names", None))
@@ -48,15 +51,20 @@ def simulate_at(
     progress_bar: bool | None = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, in calls of fixed size with their own random streams."""
+    require_simulator(simulator)
     starts = range(0, len(theta), CALL_SIZE)
     parts = []
     with progress("simulating", len(theta), show=progress_bar) as advance:
         for number, start in enumerate(starts):
             rng = np.random.default_rng(np.random.SeedSequence([as_seed(seed), number]))
             rows = theta[start : start + CALL_SIZE]
-            parts.append(run_simulator(simulator, rows, rng, asked_because=asked_because))
+            x = run_simulator(simulator, rows, rng, first_row=start, asked_because=asked_because)
+            if x.shape[1] != (parts[0] if parts else x).shape[1]:
+                raise ValueError(
+                    "the simulator's number of observables changed between calls, from "
+                    f"{parts[0].shape[1]} to {x.shape[1]} at row {start}; it must return the same "
+                    "columns for every θ."
+                )
+            parts.append(x)
             advance(len(rows))
-    widths = {part.shape[1] for part in parts}
-    if len(widths) > 1:
-        raise ValueError(f"the simulator's number of observables changed between calls: {widths}.")
     return np.concatenate(parts)

@@ -1,12 +1,13 @@
 r"""Maximum likelihood with a learned potential: \(\hat\theta=\arg\max\sum_i\varphi(x_i,\theta)\).
 
-iminuit does the fit, fed with our compiled value and exact gradient; sums over events are done in
-float64. The errors quoted here are those of the learned likelihood: an error of φ that is small for
+iminuit does the fit, fed with our compiled value and exact gradient, both in float64: in float32
+the rounding of θ is common to all events, and over many of them it hides the minimum. The errors
+quoted here are those of the learned likelihood: an error of φ that is small for
 one event adds up coherently over many, so they are too small when the model's bias is not.
 """
 
 import dataclasses
-import warnings
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,8 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import AbstractEstimator, Estimator, with_network
-from ..inputs import Input, as_floats, as_rows, require_finite
+from ..estimator import Estimator, with_network
+from ..inputs import (
+    Input,
+    as_floats,
+    as_rows,
+    column_names,
+    kind_of,
+    require_finite,
+    require_float32,
+    require_order,
+    warn_user,
+)
 from ..models.potential import AbstractModel
 
 #: Events evaluated in one compiled call.
@@ -75,34 +86,49 @@ def maximum_likelihood(
     """
     minuit_class = _iminuit()
     if not isinstance(estimator, Estimator):
-        kind = type(estimator).__name__ if isinstance(estimator, AbstractEstimator) else estimator
-        raise TypeError(f"maximum_likelihood needs a potential (ist.Estimator); got {kind}.")
+        raise TypeError(
+            "maximum_likelihood needs a potential (ist.Estimator), which ist.fit(events, seed=…) "
+            f"trains by default; got {kind_of(estimator)}."
+        )
     names = estimator.theta_names
+    require_order(column_names(x), estimator.x_names, "x")
     rows = as_rows(x, "x", columns=len(estimator.x_names), of="observables")
     if len(rows) == 0:
         raise ValueError("there are no observed events: x has no rows.")
     require_finite(rows, "x", "Remove or repair these events.")
+    require_float32(rows, estimator.x_names, "x")
     estimator.warn_outside(rows)
     likelihood = _Likelihood(estimator, rows)
     low, high = estimator.region.theta_low, estimator.region.theta_high
     if start is None:
         begin = _best_start(likelihood, low, high)
     else:
-        begin = as_floats(start, "start")
-        if begin.shape != (len(names),):
-            raise ValueError(f"start must have {len(names)} values; got shape {begin.shape}.")
+        begin = _checked_start(start, names, low, high)
     minuit = minuit_class(likelihood.value, begin, grad=likelihood.gradient, name=names)
     minuit.errordef = minuit_class.LIKELIHOOD
     minuit.limits = list(zip(low, high, strict=True))
-    # The value is a float32 network summed in float64: the default 1e-4 × tolerance is below its
-    # rounding for many events.
-    minuit.precision = 1e-7
     minuit.migrad()
     minuit.hesse()
     return _result(minuit, names, low, high, throw=throw)
 
 
-def _iminuit() -> type:
+def _checked_start(
+    start: Input, names: tuple[str, ...], low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    begin = as_floats(start, "start")
+    if begin.shape != (len(names),):
+        raise ValueError(
+            f"start must have one value for each of {', '.join(names)}; got shape {begin.shape}."
+        )
+    if not np.all((begin >= low) & (begin <= high)):
+        raise ValueError(
+            f"start must lie in the trained region, {low.tolist()} to {high.tolist()}; got "
+            f"{begin.tolist()}."
+        )
+    return begin
+
+
+def _iminuit() -> Any:  # noqa: ANN401
     try:
         from iminuit import Minuit
     except ImportError as error:
@@ -113,27 +139,29 @@ def _iminuit() -> type:
 
 
 class _Likelihood:
-    """−Σφ(x, θ) and its gradient, compiled once for a set of events."""
+    """−Σφ(x, θ) and its gradient in float64, compiled once for a set of events."""
 
     def __init__(self, estimator: Estimator, rows: np.ndarray) -> None:
-        self.model = estimator.model
         size = min(CHUNK, 1 << max(4, (len(rows) - 1).bit_length()))
         self.chunks = []
-        for first in range(0, len(rows), size):
-            part = np.asarray(rows[first : first + size], np.float32)
-            padded = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
-            self.chunks.append((jnp.asarray(padded), len(part)))
         self.last: tuple[bytes, float, np.ndarray] | None = None
+        with jax.enable_x64(True):  # noqa: FBT003
+            self.model = jax.tree.map(_widened, estimator.model)
+            for first in range(0, len(rows), size):
+                part = np.asarray(rows[first : first + size], np.float32).astype(np.float64)
+                padded = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
+                self.chunks.append((jnp.asarray(padded), len(part)))
 
     def both(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         theta = np.asarray(theta, np.float64)
         key = theta.tobytes()
         if self.last is None or self.last[0] != key:
             value, gradient = 0.0, np.zeros(len(theta))
-            for chunk, count in self.chunks:
-                phi, score = _value_and_score(self.model, chunk, jnp.asarray(theta, jnp.float32))
-                value -= np.asarray(phi, np.float64)[:count].sum()
-                gradient -= np.asarray(score, np.float64)[:count].sum(axis=0)
+            with jax.enable_x64(True):  # noqa: FBT003
+                for chunk, count in self.chunks:
+                    phi, score = _value_and_score(self.model, chunk, jnp.asarray(theta))
+                    value -= np.asarray(phi)[:count].sum()
+                    gradient -= np.asarray(score)[:count].sum(axis=0)
             self.last = (key, float(value), gradient)
         return self.last[1], self.last[2]
 
@@ -142,6 +170,10 @@ class _Likelihood:
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         return self.both(theta)[1]
+
+
+def _widened(leaf: Any) -> Any:  # noqa: ANN401
+    return jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf
 
 
 @eqx.filter_jit
@@ -162,31 +194,33 @@ def _best_start(likelihood: _Likelihood, low: np.ndarray, high: np.ndarray) -> n
 
 
 def _result(
-    minuit: "object", names: tuple[str, ...], low: np.ndarray, high: np.ndarray, *, throw: bool
+    minuit: Any,  # noqa: ANN401
+    names: tuple[str, ...],
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    throw: bool,
 ) -> MaximumLikelihood:
-    from iminuit import Minuit
-
-    assert isinstance(minuit, Minuit)
     theta = np.array(minuit.values)
-    span = high - low
-    at_edge = (theta - low < 1e-4 * span) | (high - theta < 1e-4 * span)
+    valid = bool(minuit.valid and minuit.covariance is not None)
     message = "converged"
-    if not minuit.valid or minuit.covariance is None:
-        minimum = minuit.fmin
-        message = f"iminuit did not converge: {minimum.edm if minimum else 'no minimum'} edm"
-    elif at_edge.any():
+    if not minuit.valid:
+        edm = minuit.fmin.edm if minuit.fmin else np.nan
+        message = f"iminuit did not converge: estimated distance to the minimum {edm:.3g}"
+    elif not valid:
+        message = "iminuit found no Hessian that can be inverted: the likelihood is flat"
+    margin = 1e-4 * (high - low)
+    at_edge = (theta - low < margin) | (high - theta < margin)
+    if valid and at_edge.any():
         edges = ", ".join(np.array(names)[at_edge])
         message = f"the estimate lies at the edge of the trained region in {edges}"
-        warnings.warn(message + "; its errors are not meaningful. Simulate wider.", stacklevel=3)
-    d = len(names)
-    covariance = np.full((d, d), np.nan)
-    if minuit.covariance is not None:
-        covariance = np.array(minuit.covariance)
+        warn_user(message + "; its errors are not meaningful. Simulate wider.")
+    nowhere = np.full((len(names), len(names)), np.nan)
     result = MaximumLikelihood(
         theta=theta,
-        covariance=covariance,
-        log_likelihood=-float(minuit.fval or np.nan),
-        valid=bool(minuit.valid),
+        covariance=nowhere if minuit.covariance is None else np.array(minuit.covariance),
+        log_likelihood=-float(minuit.fval),
+        valid=valid,
         message=message,
         names=names,
     )

@@ -35,7 +35,7 @@ from ..models.features import AbstractFeatureMap, Identity
 from ..models.networks import NetworkChoice
 from ..models.potential import AbstractModel, PotentialModel
 from ..progress import progress
-from ..supervision.kernels import AbstractKernel
+from ..supervision.kernels import AbstractKernel, largest_widths
 from ..supervision.records import Row
 from ..supervision.supervision import StoredLaw, trusted_region
 from ..world.prior import AbstractPrior
@@ -45,11 +45,11 @@ from .loop import (
     Job,
     State,
     beyond_limit,
+    compiled_steps,
     each_loss,
     fixed_records,
     initial_state,
     mean_losses,
-    run_steps,
 )
 from .methods import KCE, AbstractMethod
 from .training import Training
@@ -100,6 +100,17 @@ def fit(
     start: AbstractEstimator | None = None,
     seed: int,
 ) -> Estimator: ...
+@overload
+def fit(
+    events: Events | Records,
+    method: AbstractMethod | None = None,
+    *,
+    network: AbstractArchitecture | NetworkChoice | None = None,
+    members: int = 1,
+    training: Training | None = None,
+    start: AbstractEstimator | None = None,
+    seed: int,
+) -> AbstractEstimator: ...
 def fit(
     events: Events | Records,
     method: AbstractMethod | None = None,
@@ -210,6 +221,8 @@ def _supply(events: Events | Records, method: AbstractMethod) -> _Supplied:
         low, high = trusted_region(events.prior, rows)
         weight = np.ones(len(events))
         return _Supplied(events.x, weight, events.record, None, None, events.prior, low, high)
+    for kernel in _kernels(method):
+        largest_widths(kernel, events.x, events.theta)
     supply = method.supply(events)
     x = np.asarray(supply.rows.x)
     rows = supply.rows
@@ -229,10 +242,13 @@ def _supply(events: Events | Records, method: AbstractMethod) -> _Supplied:
     )
 
 
+def _kernels(method: AbstractMethod) -> list[AbstractKernel]:
+    nodes = jax.tree.leaves(method, is_leaf=lambda node: isinstance(node, AbstractKernel))
+    return [node for node in nodes if isinstance(node, AbstractKernel)]
+
+
 def _uses_x(method: AbstractMethod) -> bool:
-    is_kernel = lambda node: isinstance(node, AbstractKernel)  # noqa: E731
-    nodes = jax.tree.leaves(method, is_leaf=is_kernel)
-    return any(is_kernel(node) and node.depends_on_x for node in nodes)
+    return any(kernel.depends_on_x for kernel in _kernels(method))
 
 
 def _architecture(network: Any) -> AbstractArchitecture:  # noqa: ANN401
@@ -261,6 +277,12 @@ def _check_start(
             f"{len(start.theta_names)} parameters, the events {len(events.x_names)} and "
             f"{len(events.theta_names)}."
         )
+    for ours, theirs in ((start.x_names, events.x_names), (start.theta_names, events.theta_names)):
+        if ours != theirs and set(ours) == set(theirs):
+            raise ValueError(
+                f"the estimator to start from has the columns {', '.join(ours)}, the events the "
+                f"same in another order, {', '.join(theirs)}; reorder the events' columns."
+            )
     if members not in (1, start.members):
         raise ValueError(f"the estimator to start from has {start.members} members, not {members}.")
     return start.members
@@ -305,13 +327,18 @@ def _initial(
     seed: int,
 ) -> tuple[AbstractModel, Array]:
     """A model of one member as a template, and the flat weights of all."""
-    keys = jax.random.split(jax.random.key(seed), members)
-    template = architecture.build(shapes, key=keys[0])
     if start is not None:
+        # The first member as it is: a new build could differ in arrays that are not trained.
+        first = jax.tree.map(
+            lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, start.model.network
+        )
+        template = with_network(start.model, first)
         networks = eqx.filter(start.model.network, eqx.is_inexact_array)
     else:
-        built = [architecture.build(shapes, key=key).network for key in keys]
-        parts = [eqx.filter(network, eqx.is_inexact_array) for network in built]
+        keys = jax.random.split(jax.random.key(seed), members)
+        built = [architecture.build(shapes, key=key) for key in keys]
+        template = built[0]
+        parts = [eqx.filter(model.network, eqx.is_inexact_array) for model in built]
         networks = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
     return template, jax.vmap(lambda network: ravel_pytree(network)[0])(networks)
 
@@ -384,7 +411,7 @@ def _train(job: Job, weights: Array, examples: Examples, split: _Split, seed: in
             seconds.append(time.perf_counter() - began)
             train_losses.append(train_loss)
             held_losses.append(held_loss)
-            _check_loss(job, before, examples, split.train, train_loss, held_loss, epoch, seed)
+            _check_loss(job, before, examples, split, train_loss, held_loss, epoch, seed)
             better = held_loss < best_loss
             if held is None or not training.keep_best:
                 better = np.ones(members, bool)
@@ -434,11 +461,12 @@ def _epoch(
     real[-1] = len(train) - (steps - 1) * batch
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 4), epoch)
     block = _steps_per_call(examples, batch * copies)
+    steps_of = compiled_steps(job)
     losses = []
     for number, first in enumerate(range(0, steps, block)):
         part = np.ascontiguousarray(order[..., first : first + block, :])
         counts = real[first : first + block]
-        state, loss = run_steps(
+        state, loss = steps_of(
             job,
             state,
             examples,
@@ -463,17 +491,17 @@ def _check_loss(
     job: Job,
     before: Array,
     examples: Examples,
-    train: np.ndarray,
+    split: _Split,
     train_loss: np.ndarray,
     held_loss: np.ndarray,
     epoch: int,
     seed: int,
 ) -> None:
-    good = np.isfinite(train_loss) & (np.isfinite(held_loss) | np.isnan(held_loss))
+    good = np.isfinite(train_loss) & (np.isfinite(held_loss) | (len(split.validation) == 0))
     if good.all():
         return
     member = int(np.flatnonzero(~good)[0])
-    subset = train[:CHECKED_TARGETS]
+    subset = split.train[:CHECKED_TARGETS]
     some = fixed_records(
         job, examples.take(jnp.asarray(subset)), jax.random.fold_in(jax.random.key(seed), 5)
     )

@@ -38,7 +38,9 @@ class Logistic(AbstractRatioLoss):
     def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
         """The loss."""
         log_r, y = prediction, answer
-        return y * jax.nn.softplus(log_r) + (1 - y) * jax.nn.softplus(-log_r)
+        # softplus(±l) = max(±l, 0) + ln(1 + e^−|l|): the common term is computed once.
+        linear = y * jnp.maximum(log_r, 0.0) + (1 - y) * jnp.maximum(-log_r, 0.0)
+        return linear + jnp.log1p(jnp.exp(-jnp.abs(log_r)))
 
 
 @known

@@ -63,6 +63,10 @@ class AbstractMethod(eqx.Module):
         """Weighted loss of one event."""
 
     @abc.abstractmethod
+    def losses_of(self, model: Questioned, x: Array, record: Any) -> Float[Array, " batch"]:  # noqa: ANN401
+        """Weighted losses of a batch of events."""
+
+    @abc.abstractmethod
     def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
         """1 where a loss had to be continued linearly, else 0."""
 
@@ -91,6 +95,12 @@ class Method(AbstractMethod):
     def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
         """The record's question, answered, compared and weighted."""
         return record.weight * self.loss(record.ask(model, x), record.answer)
+
+    def losses_of(
+        self, model: Questioned, x: Array, record: AbstractRecord
+    ) -> Float[Array, " batch"]:
+        """The same for a batch."""
+        return record.weight * jax.vmap(self.loss)(record.ask_all(model, x), record.answer)
 
     def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
         """Whether |l| lies beyond the loss's limit."""
@@ -155,6 +165,14 @@ class MixedMethod(AbstractMethod):
         """Σ weight × loss."""
         parts = zip(self.weights, self.methods, record, strict=True)
         return jnp.stack([w * method.loss_of(model, x, r) for w, method, r in parts]).sum()
+
+    def losses_of(
+        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
+    ) -> Float[Array, " batch"]:
+        """The same for a batch."""
+        parts = zip(self.weights, self.methods, record, strict=True)
+        terms = [w * method.losses_of(model, x, r) for w, method, r in parts]
+        return jnp.stack(terms).sum(axis=0)
 
     def beyond_limit(
         self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]

@@ -23,6 +23,7 @@ from .features import (
     Raw,
     Standardised,
     affine,
+    safe_scale,
 )
 from .networks import MLP, GlorotUniform
 from .potential import AbstractModel, PotentialModel
@@ -64,7 +65,7 @@ class AbstractArchitecture(eqx.Module):
             x_features=self.x_features.learn(x),
             x_dim=x.shape[1],
             theta_centre=np.asarray(theta_centre, np.float32),
-            theta_scale=np.asarray(theta_scale, np.float32),
+            theta_scale=safe_scale(theta_centre, theta_scale).astype(np.float32),
         )
 
 

@@ -6,6 +6,7 @@ offers only what it models.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -57,3 +58,12 @@ class RatioModel(AbstractRatioModel):
         parts = [self.x_features(x), self.theta_features(theta0), self.theta_features(theta1)]
         zeta = self.network(jnp.concatenate(parts))
         return zeta[0] - zeta[1]
+
+    def log_ratios(
+        self,
+        x: Float[Array, "batch x_dim"],
+        theta0: Float[Array, "batch theta_dim"],
+        theta1: Float[Array, "batch theta_dim"],
+    ) -> Float[Array, " batch"]:
+        """Log ratios of a batch of events."""
+        return jax.vmap(self.log_ratio)(x, theta0, theta1)

@@ -13,7 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..inputs import FLOAT32_TINY
 from ..serial import known
+
+#: A standard deviation below this many times the mean is rounding: the column is constant.
+SMALLEST_SPREAD = 4 * float(np.finfo(np.float32).eps)
+#: Knots lie on this grid, so that no slope between two of them exceeds float32.
+KNOT_GRID = 16 * FLOAT32_TINY
 
 
 def as_jax(value: Any) -> Array:  # noqa: ANN401
@@ -144,14 +150,15 @@ def _segments(column: np.ndarray, count: int) -> _Segments:
     # The outermost knots are the quantiles that 8 events lie beyond, far enough in to be stable.
     edge = float(ndtri(1 - min(0.25, 8 / len(column)))) if len(column) > 1 else 1.0
     scores = np.linspace(-edge, edge, count + 1)
-    knots = np.quantile(column, ndtr(scores)).astype(np.float32)
-    values, index = np.unique(knots, return_inverse=True)
+    knots = np.quantile(column, ndtr(scores))
+    knots = (np.round(knots / KNOT_GRID) * KNOT_GRID).astype(np.float32)
+    values, index = np.unique(knots.astype(np.float64), return_inverse=True)
     merged = np.bincount(index.ravel(), weights=scores) / np.bincount(index.ravel())
     if len(values) == 1:
-        values, merged = np.array([values[0], values[0] + 1]), np.array([0.0, 1.0])
+        values, merged = values[0] + np.array([0.0, 1.0]), np.array([0.0, 1.0])
     pieces = len(values) - 1
-    slope = np.diff(merged) / np.diff(values.astype(np.float64))
-    lower, upper = values[:-1].astype(np.float64), values[1:].astype(np.float64)
+    slope = np.diff(merged) / np.diff(values)
+    lower, upper = values[:-1].copy(), values[1:].copy()
     origin = lower.copy()
     lower[0], upper[-1] = -np.inf, np.inf
     fill = count - pieces
@@ -167,5 +174,10 @@ def _segments(column: np.ndarray, count: int) -> _Segments:
 
 def affine(centre: np.ndarray, scale: np.ndarray) -> Affine:
     """An affine map; a vanishing scale becomes 1."""
-    safe = np.where(np.asarray(scale) > 0, scale, 1.0)
+    safe = safe_scale(centre, scale)
     return Affine(jnp.asarray(centre, jnp.float32), jnp.asarray(safe, jnp.float32))
+
+
+def safe_scale(centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The scale, or 1 where it is nothing but rounding around the centre."""
+    return np.where(np.asarray(scale) > SMALLEST_SPREAD * np.abs(centre), scale, 1.0)

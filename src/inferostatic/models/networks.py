@@ -19,9 +19,10 @@ from ..serial import known, register
 
 Activation = Callable[[Array], Array]
 
-for _name in ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish"):
-    register(_name, getattr(jax.nn, _name))
-register("tanh", jnp.tanh)
+_NAMES = ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish")
+_ACTIVATIONS = {name: getattr(jax.nn, name) for name in _NAMES} | {"tanh": jnp.tanh}
+for _name, _activation in _ACTIVATIONS.items():
+    register(_name, _activation)
 
 
 @runtime_checkable
@@ -104,19 +105,20 @@ class MLPNetwork(AbstractFeedForward):
     ) -> tuple[Float[Array, " out_size"], Float[Array, "theta_dim out_size"]]:
         r"""Carry a and \(B_{ij}=\partial a_i/\partial\theta_j\) with the same weights.
 
-        `eq:gradient_computation`: B → W B at a linear layer, B → σ'(z) ∘ B at an activation. The
-        value and its derivatives share one matrix product per layer.
+        `eq:gradient_computation`: B → W B at a linear layer, B → σ'(z) ∘ B at an activation.
+        Between hidden layers the value and its derivatives share one matrix product. The first
+        layer keeps them apart, because there B is the same for every event, and so does the last,
+        whose value a score does not need.
         """
         slope = jax.vmap(jax.grad(self.activation))
-        rows = jnp.concatenate([a[None], tangents])
-        *hidden, last = self.layers
+        first, *hidden, last = self.layers
+        z, tangents = first(a), tangents @ first.weight.T
         for layer in hidden:
+            rows = jnp.concatenate([self.activation(z)[None], slope(z)[None] * tangents])
             product = rows @ layer.weight.T
             z = product[0] if layer.bias is None else product[0] + layer.bias
-            rows = jnp.concatenate([self.activation(z)[None], slope(z)[None] * product[1:]])
-        product = rows @ last.weight.T
-        value = product[0] if last.bias is None else product[0] + last.bias
-        return value, product[1:]
+            tangents = product[1:]
+        return last(self.activation(z)), (slope(z)[None] * tangents) @ last.weight.T
 
 
 def _as_widths(widths: Sequence[int]) -> tuple[int, ...]:
@@ -126,14 +128,37 @@ def _as_widths(widths: Sequence[int]) -> tuple[int, ...]:
     return values
 
 
+def _check_elementwise(activation: Activation) -> None:
+    """Refuse functions that mix units, such as softmax: `with_tangents` relies on σ'(z) alone."""
+    if any(activation is ours for ours in _ACTIVATIONS.values()):
+        return
+    z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
+    try:
+        one_by_one = jnp.stack([activation(unit) for unit in z])
+        same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
+    except (TypeError, IndexError, ValueError) as error:
+        raise TypeError(
+            f"the activation {activation!r} could not be applied to single numbers ({error}); an "
+            "MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
+            "write your own network, a function (in_size, out_size, *, key)."
+        ) from error
+    if not same:
+        raise TypeError(
+            f"the activation {activation!r} mixes units; an MLP takes elementwise JAX functions "
+            "such as jax.nn.silu. For layers that mix units write your own network, a function "
+            "(in_size, out_size, *, key)."
+        )
+
+
 @known
 class MLP(eqx.Module):
     """A choice of multilayer perceptron.
 
     Args:
         widths: of the hidden layers.
-        activation: a JAX function. Anything that uses second derivatives of the potential needs a
-            twice differentiable one (SiLU, tanh, softplus), not SELU or ReLU.
+        activation: a JAX function of one number, applied to each unit. Anything that uses second
+            derivatives of the potential needs a twice differentiable one (SiLU, tanh, softplus),
+            not SELU or ReLU.
         initial: how weights start; biases start at zero.
         output_bias: whether the last layer has a bias. A potential does not need one: a constant
             cancels in every score and ratio.
@@ -146,6 +171,7 @@ class MLP(eqx.Module):
 
     def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> MLPNetwork:
         """Build the network."""
+        _check_elementwise(self.activation)
         sizes = (in_size, *self.widths, out_size)
         keys = jax.random.split(key, len(sizes) - 1)
         layers = []

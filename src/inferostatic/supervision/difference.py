@@ -81,7 +81,13 @@ class Factorised(AbstractDifference):
         """a₁₁ b₁₀^{d−1}."""
         product = _product(kernel)
         a11 = product.expectation(lambda t: t * self.alpha(t))
-        return a11 * product.expectation(self.beta) ** (dim - 1)
+        value = a11 * product.expectation(self.beta) ** (dim - 1)
+        if value == 0:
+            raise ValueError(
+                "E[u_i ψ_i] is zero for this kernel, so these alpha and beta give no target; "
+                "choose functions that do not vanish where the kernel lies."
+            )
+        return value
 
 
 def _product(kernel: AbstractKernel) -> AbstractProductKernel:

@@ -154,7 +154,7 @@ class Delta(AbstractProductKernel):
 
     def expectation(self, f: Callable[[Any], Any]) -> float:
         """f(1)."""
-        return float(f(1.0))
+        return _number(f, 1.0)
 
 
 @known
@@ -335,10 +335,16 @@ class CustomKernel(AbstractKernel):
         return self.second_moment
 
 
+def _number(f: Callable[[Any], Any], t: float) -> float:
+    # Targets are built inside compiled loops, where jax.numpy would only be traced.
+    with jax.ensure_compile_time_eval():
+        return float(f(t))
+
+
 def _quadrature(f: Callable[[Any], Any], density: Callable[[Any], Any], edge: float) -> float:
     from scipy.integrate import quad
 
-    value, error = quad(lambda t: float(f(t)) * float(density(t)), 0.0, edge, limit=200)
+    value, error = quad(lambda t: _number(f, t) * float(density(t)), 0.0, edge, limit=200)
     if not math.isfinite(value) or error > 1e-6 * max(abs(value), 1e-3):
         raise ValueError(
             f"the expectation of the difference function could not be integrated (value {value}, "
@@ -350,7 +356,10 @@ def _quadrature(f: Callable[[Any], Any], density: Callable[[Any], Any], edge: fl
 def largest_widths(
     kernel: AbstractKernel, x: np.ndarray, theta: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Largest λ_i over the stored events, and the largest slope |∂λ_i/∂θ_j| there."""
+    """Largest λ_i over the stored events, and the largest slope Σ_j |∂λ_i/∂θ_j| there.
+
+    θ' − uλ(x, θ') is one-to-one wherever this slope times the largest |u_i| lies below 1.
+    """
     x32, theta32 = jnp.asarray(x, jnp.float32), jnp.asarray(theta, jnp.float32)
     if kernel.constant:
         return np.asarray(kernel.widths(x32[0], theta32[0]), np.float64), 0.0
@@ -365,7 +374,7 @@ def largest_widths(
             f"{widths[~good][0].tolist()} at θ = {theta[~good][0].tolist()}."
         )
     slopes = jax.jit(jax.vmap(jax.jacfwd(kernel.widths, argnums=1)))(x32, theta32)
-    return widths.max(axis=0), float(jnp.max(jnp.abs(slopes)))
+    return widths.max(axis=0), float(jnp.max(jnp.sum(jnp.abs(slopes), axis=2)))
 
 
 def expand_widths(widths: Sequence[float] | np.ndarray, reach: float) -> np.ndarray:

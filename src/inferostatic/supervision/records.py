@@ -9,6 +9,7 @@ import enum
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -34,6 +35,10 @@ class AbstractRecord(eqx.Module):
     def ask(self, model: Questioned, x: Array) -> Array:
         """The model's prediction."""
 
+    @abc.abstractmethod
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """The same for a batch of records and events, in the order of axes that runs fastest."""
+
     @property
     @abc.abstractmethod
     def answer(self) -> Array:
@@ -50,6 +55,10 @@ class ScoreTarget(AbstractRecord):
     def ask(self, model: Questioned, x: Array) -> Array:
         """ŝ(x; θ)."""
         return model.score(x, self.theta)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """ŝ of every event."""
+        return jax.vmap(model.score)(x, self.theta)
 
     @property
     def answer(self) -> Array:
@@ -68,6 +77,10 @@ class LabelledPair(AbstractRecord):
     def ask(self, model: Questioned, x: Array) -> Array:
         """Ln r̂(x; θ0, θ1)."""
         return model.log_ratio(x, self.theta0, self.theta1)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """Ln r̂ of every event."""
+        return model.log_ratios(x, self.theta0, self.theta1)
 
     @property
     def answer(self) -> Array:
@@ -89,6 +102,10 @@ class ReferenceLabel(AbstractRecord):
         """φ̂(x, θ)."""
         return model.potentials(x, self.theta[None])[0]
 
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """φ̂ of every event."""
+        return model.potential_table(x, self.theta[None])[0]
+
     @property
     def answer(self) -> Array:
         """The label y."""
@@ -105,10 +122,14 @@ class CandidateSet(AbstractRecord):
         """φ̂(x, θ^k) of every candidate."""
         return model.potentials(x, self.thetas)
 
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """φ̂ of every candidate of every event."""
+        return model.potential_table(x, jnp.swapaxes(self.thetas, 0, 1)).T
+
     @property
     def answer(self) -> Array:
         """The position of the true one, 0."""
-        return jnp.zeros((), jnp.int32)
+        return jnp.zeros(self.weight.shape, jnp.int32)
 
 
 class Row(eqx.Module):

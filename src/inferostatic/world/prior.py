@@ -18,11 +18,22 @@ import numpy as np
 from jax.scipy.special import log_ndtr, ndtr, ndtri
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..inputs import Input, as_count, as_floats, as_names, as_rows, as_seed
+from ..inputs import (
+    Input,
+    as_count,
+    as_floats,
+    as_names,
+    as_rows,
+    as_seed,
+    bad_rows,
+    require_finite,
+)
 from ..serial import Absent, known
 
-#: Distance kept from 0 and 1 when mapping through a distribution function in float32.
-UNIT_MARGIN = 1e-6
+#: Distance kept from 0 and 1 when mapping through a distribution function: float32's own.
+UNIT_MARGIN = 2.0**-24
+#: A truncated normal must lie no further out, and be no narrower, in standard deviations.
+FURTHEST_CUT, NARROWEST_CUT = 5.0, 1e-3
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Draws used to learn centre and scale of a user-supplied prior.
 SCALE_DRAWS = 4096
@@ -74,18 +85,23 @@ class AbstractPrior(eqx.Module):
     def log_prob(self, theta: Input) -> np.ndarray:
         """ln π(θ) of one θ with shape (d,), or of many with shape (n, d)."""
         theta = as_floats(theta, "theta")
-        rows = as_rows(theta[None] if theta.ndim == 1 else theta, "theta", columns=self.dim)
-        values = np.asarray(_log_density_many(self, jnp.asarray(rows, jnp.float32)), np.float64)
+        of = f"parameters ({', '.join(self.names)})"
+        rows = as_rows(theta[None] if theta.ndim == 1 else theta, "theta", columns=self.dim, of=of)
+        is_number = np.asarray(np.all(~np.isnan(rows), axis=1))
+        if not is_number.all():
+            raise ValueError(f"theta has NaN in {bad_rows(is_number)}; give numbers.")
+        with np.errstate(over="ignore"):
+            points = jnp.asarray(rows.astype(np.float32))
+        values = np.asarray(_log_density_many(self, points), np.float64)
         return values[0] if theta.ndim == 1 else values
 
     def contains(self, theta: np.ndarray) -> np.ndarray:
         """Which rows lie within the edges of the support (closed, to float32 rounding)."""
         low, high = self.support
-        slack = 1e-6 * np.maximum(np.abs(np.stack([low, high])), 1e-30)
-        with np.errstate(invalid="ignore"):
-            below = theta < low - np.where(np.isfinite(low), slack[0], 0)
-            above = theta > high + np.where(np.isfinite(high), slack[1], 0)
-        return np.logical_not(np.any(below | above, axis=1))
+        slack_low, slack_high = (1e-6 * np.maximum(np.abs(edge), 1e-30) for edge in (low, high))
+        # NaN compares false with everything, and so lies outside.
+        inside = (theta >= low - slack_low) & (theta <= high + slack_high)
+        return np.asarray(np.all(inside, axis=1))
 
 
 @eqx.filter_jit
@@ -109,10 +125,12 @@ def reflect(value: Array, low: Array, high: Array) -> Array:
 
 
 def _vector(value: Input, name: str) -> np.ndarray:
-    array = np.atleast_1d(as_floats(value, name)).astype(np.float32)
-    if array.ndim != 1:
+    with np.errstate(over="ignore"):
+        array = np.atleast_1d(as_floats(value, name)).astype(np.float32)
+    if array.ndim != 1 or len(array) == 0:
         raise ValueError(
-            f"{name} must be a number or a list of d numbers; got shape {array.shape}."
+            f"{name} must be a number or a list of d numbers, one for each parameter; got shape "
+            f"{array.shape}."
         )
     return array
 
@@ -141,10 +159,14 @@ class Uniform(AbstractPrior):
     def __init__(self, low: Input, high: Input, names: Sequence[str] | None = None) -> None:
         """Edges as numbers or lists, one for each parameter."""
         self.low, self.high = _same_length(low=_vector(low, "low"), high=_vector(high, "high"))
-        if not (np.isfinite(self.low).all() and np.isfinite(self.high).all()):
-            raise ValueError("a uniform prior needs finite edges; use Normal for an open range.")
-        if not (self.low < self.high).all():
-            raise ValueError(f"low must lie below high; got low={self.low}, high={self.high}.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            widths = self.high - self.low
+        if not np.isfinite(widths).all():
+            raise ValueError(
+                "a uniform prior needs finite edges within float32's range; got "
+                f"low={self.low}, high={self.high}. Use Normal for an open range."
+            )
+        _check_order(self.low, self.high)
         self.names = as_names(names, len(self.low), "theta")
 
     def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
@@ -191,7 +213,7 @@ class Normal(AbstractPrior):
     def __init__(self, mean: Input, std: Input, names: Sequence[str] | None = None) -> None:
         """Means and standard deviations as numbers or lists."""
         self.mean, self.std = _same_length(mean=_vector(mean, "mean"), std=_vector(std, "std"))
-        _check_std(self.std)
+        _check_mean_and_std(self.mean, self.std)
         self.names = as_names(names, len(self.mean), "theta")
 
     def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
@@ -248,35 +270,49 @@ class TruncatedNormal(AbstractPrior):
             low=_vector(low, "low"),
             high=_vector(high, "high"),
         )
-        _check_std(self.std)
-        if not (self.low < self.high).all():
-            raise ValueError(f"low must lie below high; got low={self.low}, high={self.high}.")
+        _check_mean_and_std(self.mean, self.std)
+        _check_order(self.low, self.high)
         cut_low, cut_high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
-        if (np.maximum(cut_low, -cut_high) > 5).any():
+        if (np.maximum(cut_low, -cut_high) > FURTHEST_CUT).any():
             raise ValueError(
-                "the kept range lies more than 5 standard deviations from the mean, where the "
-                "distribution function cannot be resolved; use Uniform over the range instead."
+                f"the kept range lies more than {FURTHEST_CUT:g} standard deviations from the "
+                "mean, where the distribution function cannot be resolved; use Uniform over the "
+                "range instead."
+            )
+        if (cut_high - cut_low < NARROWEST_CUT).any():
+            raise ValueError(
+                f"the kept range is narrower than {NARROWEST_CUT:g} standard deviations, where "
+                "float32 cannot resolve the distribution function; use Uniform instead."
             )
         self.names = as_names(names, len(self.mean), "theta")
 
-    def _cuts(self) -> tuple[Array, Array]:
-        return (
-            jnp.asarray((self.low - self.mean) / self.std),
-            jnp.asarray((self.high - self.mean) / self.std),
-        )
+    def _cuts(self) -> tuple[Array, Array, Array]:
+        """A sign and the standardised cuts of sign·t, mirrored if both lie above the mean.
+
+        float32 resolves a distribution function finely in its lower tail only.
+        """
+        low = jnp.asarray((self.low - self.mean) / self.std)
+        high = jnp.asarray((self.high - self.mean) / self.std)
+        above = low > 0
+        sign = jnp.where(above, -1.0, 1.0).astype(low.dtype)
+        return sign, jnp.where(above, -high, low), jnp.where(above, -low, high)
+
+    def _from_unit(self, unit: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+        """The inverse of the distribution function of sign·θ."""
+        sign, low, high = self._cuts()
+        unit = jnp.clip(unit, UNIT_MARGIN, 1 - UNIT_MARGIN)
+        probability = ndtr(low) + unit * (ndtr(high) - ndtr(low))
+        t = sign * ndtri(jnp.minimum(probability, 1 - UNIT_MARGIN))
+        return jnp.clip(self.mean + self.std * t, self.low, self.high)
 
     def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
         """One θ."""
-        low, high = self._cuts()
-        t = jax.random.truncated_normal(key, low, high, self.mean.shape)
-        return jnp.clip(self.mean + self.std * t, self.low, self.high)
+        return self._from_unit(jax.random.uniform(key, self.mean.shape))
 
     def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """ln π(θ)."""
-        low, high = self._cuts()
         # ln(Φ(b) − Φ(a)) by log_ndtr, on the side where both terms are small.
-        flip = low > 0
-        a, b = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
+        _, a, b = self._cuts()
         mass = log_ndtr(b) + jnp.log1p(-jnp.exp(log_ndtr(a) - log_ndtr(b)))
         inside = jnp.all((theta >= self.low) & (theta <= self.high))
         value = _normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std)) - jnp.sum(
@@ -288,13 +324,13 @@ class TruncatedNormal(AbstractPrior):
         self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
     ) -> Float[Array, " theta_dim"]:
         """A reflected step in the unit box of the distribution function, mapped back."""
-        low, high = self._cuts()
+        sign, low, high = self._cuts()
         start, mass = ndtr(low), ndtr(high) - ndtr(low)
-        unit = (ndtr((theta - self.mean) / self.std) - start) / mass
+        unit = (ndtr(sign * (theta - self.mean) / self.std) - start) / mass
         t = jax.random.uniform(key, theta.shape, minval=-1.0, maxval=1.0)
-        moved = reflect(unit + t * fraction, jnp.zeros_like(unit), jnp.ones_like(unit))
-        moved = jnp.clip(start + mass * moved, UNIT_MARGIN, 1 - UNIT_MARGIN)
-        return jnp.clip(self.mean + self.std * ndtri(moved), self.low, self.high)
+        return self._from_unit(
+            reflect(unit + t * fraction, jnp.zeros_like(unit), jnp.ones_like(unit))
+        )
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
@@ -304,20 +340,22 @@ class TruncatedNormal(AbstractPrior):
     @property
     def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation after the cut."""
-        from scipy.special import ndtr as cdf
-
         mean, std = np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
         low, high = ((edge - mean) / std for edge in self.support)
-        mass = cdf(high) - cdf(low)
-        density = [np.exp(-np.square(t) / 2) / np.sqrt(2 * np.pi) for t in (low, high)]
-        # t·φ(t) → 0 at an infinite edge, where the product would be inf·0.
-        tilted = [
-            np.where(np.isfinite(t), np.where(np.isfinite(t), t, 0) * f, 0)
-            for t, f in zip((low, high), density, strict=True)
-        ]
-        shift = (density[0] - density[1]) / mass
-        variance = 1 + (tilted[0] - tilted[1]) / mass - np.square(shift)
-        return mean + std * shift, std * np.sqrt(variance)
+        # By quadrature: the closed form cancels for narrow and far ranges. Nine standard
+        # deviations beyond the nearer of mean and cut, nothing is left of the density.
+        low, high = (
+            np.maximum(low, np.minimum(high, 0) - 9),
+            np.minimum(high, np.maximum(low, 0) + 9),
+        )
+        nodes, weights = np.polynomial.legendre.leggauss(128)
+        t = (low + high) / 2 + (high - low) / 2 * nodes[:, None]
+        nearest = np.clip(0, low, high)
+        density = weights[:, None] * np.exp((np.square(nearest) - np.square(t)) / 2)
+        density /= density.sum(axis=0)
+        centre = np.sum(density * t, axis=0)
+        scale = np.sqrt(np.sum(density * np.square(t - centre), axis=0))
+        return mean + std * centre, std * scale
 
 
 @known
@@ -329,8 +367,15 @@ class Product(AbstractPrior):
 
     def __init__(self, parts: Sequence[AbstractPrior], names: Sequence[str] | None = None) -> None:
         """The parts in the order of their parameters; names default to the parts' own."""
-        if not parts or not all(isinstance(part, AbstractPrior) for part in parts):
-            raise TypeError("Product expects a non-empty list of priors, such as [Uniform(0, 1)].")
+        if (
+            not isinstance(parts, Sequence)
+            or not parts
+            or not all(isinstance(part, AbstractPrior) for part in parts)
+        ):
+            raise TypeError(
+                "Product expects a non-empty list of priors, such as "
+                f"[ist.Uniform(0, 1), ist.Normal(0, 1)]; got {parts!r}."
+            )
         self.parts = tuple(parts)
         own = [name for part in self.parts for name in part.names]
         count = len(own)
@@ -387,16 +432,24 @@ class Discrete(AbstractPrior):
         self, points: Input, probability: Input | None = None, names: Sequence[str] | None = None
     ) -> None:
         """Points of shape (m, d); probabilities need not be normalised; equal when omitted."""
-        self.points = as_rows(points, "points", of="parameters").astype(np.float32)
+        rows = as_floats(points, "points")
+        if rows.ndim != 2 or rows.size == 0:
+            raise ValueError(
+                "points must have two axes, (points, parameters), and at least one point; got "
+                f"shape {rows.shape}. For points of one parameter use points[:, None]."
+            )
+        require_finite(rows, "points", "Give finite parameters.")
+        self.points = rows.astype(np.float32)
         count = len(self.points)
         given = np.ones(count) if probability is None else as_floats(probability, "probability")
         if given.shape != (count,):
             raise ValueError(f"{count} points need {count} probabilities; got shape {given.shape}.")
-        if not (np.isfinite(given).all() and (given > 0).all()):
+        good = np.isfinite(given) & (given > 0)
+        if not good.all():
             raise ValueError(
-                "every point needs a positive total probability; got "
-                f"{given[~(given > 0)][:3]} among them. Drop such points, or check event weights "
-                "of both signs that cancel."
+                "every point needs a positive, finite probability; got "
+                f"{given[~good][:3].tolist()} in {bad_rows(good)}. Drop such points, or check "
+                "event weights of both signs that cancel."
             )
         self.probability = (given / given.sum()).astype(np.float32)
         self.names = as_names(names, self.points.shape[1], "theta")
@@ -450,8 +503,8 @@ class CustomPrior(AbstractPrior):
     low: np.ndarray
     high: np.ndarray
     names: tuple[str, ...] = eqx.field(static=True)
-    centre: np.ndarray = eqx.field(init=False)
-    scale: np.ndarray = eqx.field(init=False)
+    centre: np.ndarray
+    scale: np.ndarray
 
     def __init__(
         self,
@@ -461,18 +514,29 @@ class CustomPrior(AbstractPrior):
         high: Input | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        """Both functions are traced once here, so that a failure is told early."""
+        """Both functions are tried here, so that a failure is told early."""
         self.draw_one, self.log_density_of = draw_one, log_density_of
         dim = _traced_dim(draw_one, log_density_of, names)
-        self.low = np.full(dim, -np.inf, np.float32) if low is None else _vector(low, "low")
-        self.high = np.full(dim, np.inf, np.float32) if high is None else _vector(high, "high")
-        self.low, self.high = _same_length(low=self.low, high=self.high)
+        self.low, self.high, _ = _same_length(
+            low=_vector(-np.inf if low is None else low, "low"),
+            high=_vector(np.inf if high is None else high, "high"),
+            draw_one=np.zeros(dim),
+        )
+        if len(self.low) != dim:
+            raise ValueError(
+                f"draw_one returns {dim} parameter, but low or high has {len(self.low)} values."
+            )
+        _check_order(self.low, self.high)
         self.names = as_names(names, dim, "theta")
         self.centre, self.scale = np.zeros(dim, np.float32), np.ones(dim, np.float32)
         if not isinstance(draw_one, Absent):
-            keys = jax.random.split(jax.random.key(0), SCALE_DRAWS)
-            draws = np.asarray(jax.jit(jax.vmap(draw_one))(keys), np.float32)
+            draws = _tried_draws(self)
             self.centre, self.scale = draws.mean(axis=0), draws.std(axis=0)
+
+    def stored_fields(self) -> dict[str, Any]:
+        """What a file keeps: centre and scale follow from the draws."""
+        fields = ("draw_one", "log_density_of", "low", "high", "names")
+        return {field: getattr(self, field) for field in fields}
 
     def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
         """One θ."""
@@ -500,8 +564,9 @@ class CustomPrior(AbstractPrior):
 
     @property
     def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of a fixed set of draws."""
-        return np.asarray(self.centre, np.float64), np.asarray(self.scale, np.float64)
+        """Mean and standard deviation of a fixed set of draws; 1 for a constant component."""
+        centre, scale = np.asarray(self.centre, np.float64), np.asarray(self.scale, np.float64)
+        return centre, np.where(scale > 0, scale, 1.0)
 
 
 def _traced_dim(
@@ -517,16 +582,48 @@ def _traced_dim(
             "a user-supplied prior is used inside compiled loops, so its functions must be "
             f"JAX-traceable (jax.numpy, jax.random); tracing failed with: {error}"
         ) from error
-    if len(theta.shape) != 1:
+    if len(theta.shape) != 1 or theta.shape[0] == 0:
         raise ValueError(f"draw_one must return one θ of shape (d,); got shape {theta.shape}.")
     if value.shape != ():
         raise ValueError(f"log_density_of must return a scalar; got shape {value.shape}.")
     return theta.shape[0]
 
 
-def _check_std(std: np.ndarray) -> None:
+def _tried_draws(prior: CustomPrior) -> np.ndarray:
+    """A fixed set of draws, refused if they contradict the density or the edges."""
+    keys = jax.random.split(jax.random.key(0), SCALE_DRAWS)
+    draws = np.asarray(jax.jit(jax.vmap(prior.draw_one))(keys), np.float32)
+    require_finite(draws, "θ from draw_one", "Mend draw_one.")
+    inside = prior.contains(draws)
+    if not inside.all():
+        raise ValueError(
+            f"draw_one left the support, low={prior.low.tolist()} to high={prior.high.tolist()}: "
+            f"it drew θ = {draws[~inside][0].tolist()}. Make the edges and the draws agree."
+        )
+    if not isinstance(prior.log_density_of, Absent):
+        values = jax.jit(jax.vmap(prior.log_density_of))(jnp.asarray(draws))
+        good = np.isfinite(np.asarray(values))
+        if not good.all():
+            raise ValueError(
+                "log_density_of is NaN or infinite where draw_one draws, for example at "
+                f"θ = {draws[~good][0].tolist()}. Make the density and the draws agree."
+            )
+    return draws
+
+
+def _check_mean_and_std(mean: np.ndarray, std: np.ndarray) -> None:
+    if not np.isfinite(mean).all():
+        raise ValueError(f"means must be finite numbers; got {mean}.")
     if not (np.isfinite(std).all() and (std > 0).all()):
-        raise ValueError(f"standard deviations must be positive; got {std}.")
+        raise ValueError(f"standard deviations must be positive and finite; got {std}.")
+
+
+def _check_order(low: np.ndarray, high: np.ndarray) -> None:
+    if not (low < high).all():
+        raise ValueError(
+            f"low must lie below high, also in float32; got low={low}, high={high}. Swap them, or "
+            "widen the range."
+        )
 
 
 def _normal_log_density(theta: Array, mean: Array, std: Array) -> Array:

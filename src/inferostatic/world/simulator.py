@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inputs import SHOWN_ROWS, Input, as_rows, bad_rows, finite_rows
+from ..inputs import SHOWN_ROWS, Input, as_floats, bad_rows, finite_rows, kind_of
 
 
 @runtime_checkable
@@ -30,6 +30,14 @@ class JaxSimulator(eqx.Module):
 
     simulate_one: Callable[..., Any] = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        """A function is needed."""
+        if not callable(self.simulate_one):
+            raise TypeError(
+                "JaxSimulator takes a JAX function (theta, key) -> x of one event; got "
+                f"{kind_of(self.simulate_one)}."
+            )
+
     def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Simulate one event for each row of theta, compiled and vectorised."""
         key = jax.random.key(int(rng.integers(2**32)))
@@ -43,7 +51,12 @@ def _simulate_many(simulate_one: Callable[..., Any], theta: jax.Array, keys: jax
 
 
 def run_simulator(
-    simulator: Simulator, theta: np.ndarray, rng: np.random.Generator, *, asked_because: str = ""
+    simulator: Simulator,
+    theta: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    first_row: int = 0,
+    asked_because: str = "",
 ) -> np.ndarray:
     """Call a simulator and check what it returned.
 
@@ -51,27 +64,58 @@ def run_simulator(
         simulator: the function.
         theta: parameters, shape (n, d).
         rng: generator for this call alone.
+        first_row: number of the first row in the whole of θ, for messages.
         asked_because: a sentence on why θ may lie outside the prior, added to errors.
     """
     low, high = theta.min(axis=0), theta.max(axis=0)
     region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
     try:
-        x = simulator(theta, rng)
+        # A copy: a simulator that changes θ in place must not change what is stored.
+        x = simulator(theta.copy(), rng)
     except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).rstrip().rstrip('.')}"
         raise RuntimeError(
-            f"the simulator failed for {region}: {type(error).__name__}: {error}. {asked_because}"
+            f"the simulator failed for {region}: {reason}. {asked_because or _signature(error)}"
         ) from error
-    x = as_rows(x, "the simulator's x", of="observables")
+    x = as_floats(x, "the simulator's x")
+    if x.ndim != 2:
+        flat = " For one observable return x[:, None]." if x.ndim == 1 else ""
+        raise ValueError(
+            "the simulator must return x with two axes, (n, observables), one row for each of "
+            f"the {len(theta)} rows of theta; got shape {x.shape}.{flat}"
+        )
     if len(x) != len(theta):
         raise ValueError(
             f"the simulator returned {len(x)} rows for {len(theta)} parameter points; it must "
             "return exactly one row of x for each row of theta."
         )
+    if x.shape[1] == 0:
+        raise ValueError("the simulator returned x without columns; at least one is needed.")
     good = finite_rows(x)
     if not good.all():
         shown = np.round(theta[~good][:SHOWN_ROWS], 4).tolist()
+        numbered = np.concatenate([np.ones(first_row, bool), good])
         raise ValueError(
-            f"the simulator returned NaN or infinite x in {bad_rows(good)}, at θ = {shown}. "
+            f"the simulator returned NaN or infinite x in {bad_rows(numbered)}, at θ = {shown}. "
             f"{asked_because or 'Mend the simulator or narrow the prior there.'}"
         )
     return x
+
+
+def require_simulator(simulator: object) -> None:
+    """Refuse what cannot be called with (theta, rng)."""
+    if not callable(simulator) or isinstance(simulator, type):
+        raise TypeError(
+            "simulator must be a function (theta, rng) -> x, a toy such as ist.toys.Dirichlet(), "
+            f"or an ist.JaxSimulator; got {kind_of(simulator)}."
+        )
+
+
+def _signature(error: Exception) -> str:
+    """What a simulator is, where the failure looks like a wrong signature."""
+    if not isinstance(error, TypeError | AttributeError | jax.errors.JAXTypeError):
+        return "Mend the simulator or narrow the prior."
+    return (
+        "A simulator is a NumPy function (theta (n, d), rng) -> x (n, D); a JAX function of one θ "
+        "and a key is wrapped, ist.JaxSimulator(function), and must be JAX-traceable."
+    )
