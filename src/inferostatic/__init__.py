@@ -4,6 +4,7 @@ One smooth potential φ(x, θ): its θ-gradient is the score, its differences ar
 ratios. See https://arxiv.org/abs/2210.01680 for the method it is built on.
 """
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .estimator import CapabilityError as CapabilityError
@@ -80,3 +81,11 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
         return importlib.import_module(".telling.plots", __name__)
     raise AttributeError(f"module 'inferostatic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names: everything exported above, and of the modules only `toys` and `plots`."""
+    found = {name for name, value in globals().items() if not isinstance(value, ModuleType)}
+    hidden = {"Any", "ModuleType", "TYPE_CHECKING"}
+    public = {name for name in found - hidden if not name.startswith("_")}
+    return sorted(public | {"plots", "toys"})

@@ -6,7 +6,6 @@ in the quantity they model.
 """
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +18,17 @@ import numpy as np
 from jaxtyping import Array
 
 from .archive import read_archive, write_archive
-from .inputs import Input, as_floats, as_rows, bad_rows, require_finite, require_float32
+from .inputs import (
+    Input,
+    as_floats,
+    as_rows,
+    bad_rows,
+    column_names,
+    require_finite,
+    require_float32,
+    require_order,
+    warn_user,
+)
 from .models.architecture import AbstractArchitecture, Shapes
 from .models.networks import NetworkChoice
 from .models.potential import AbstractModel
@@ -157,9 +166,9 @@ class AbstractEstimator:
 
     def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
-        _check_order(x, self.x_names, "x")
+        require_order(column_names(x), self.x_names, "x")
         for theta in thetas:
-            _check_order(theta, self.theta_names, "theta")
+            require_order(column_names(theta), self.theta_names, "theta")
         x_rows = as_rows(x, "x", of="observables")
         theta_rows = [as_floats(theta, "theta") for theta in thetas]
         theta_rows = [t[None] if t.ndim == 1 else t for t in theta_rows]
@@ -204,23 +213,23 @@ class AbstractEstimator:
         slack = 1e-6 * (np.abs(low) + np.abs(high))
         good = np.asarray(np.all((theta >= low - slack) & (theta <= high + slack), axis=1))
         if not good.all():
-            warnings.warn(
+            warn_user(
                 f"theta lies outside the trained region, {np.round(low, 4).tolist()} to "
                 f"{np.round(high, 4).tolist()}, in {bad_rows(good)}; values there are "
-                "extrapolated. Simulate wider than you evaluate.",
-                stacklevel=4,
+                "extrapolated. Simulate wider than you evaluate."
             )
 
     def warn_outside(self, x: np.ndarray) -> None:
         """Warn where more than a few events lie beyond the range of x seen in training."""
-        beyond = (x < self.region.x_low) | (x > self.region.x_high)
+        low, high = self.region.x_low, self.region.x_high
+        slack = 1e-6 * (np.abs(low) + np.abs(high))  # the range is known in float32
+        beyond = (x < low - slack) | (x > high + slack)
         outside = np.asarray(np.any(beyond, axis=1))
         if outside.mean() > TOLERATED_OUTSIDE:
-            warnings.warn(
+            warn_user(
                 f"{outside.mean():.1%} of the events lie outside the range of x seen in training "
                 f"({bad_rows(~outside)}); values there are extrapolated. Are x and theta in the "
-                "right order and units?",
-                stacklevel=4,
+                "right order and units?"
             )
 
     def _map(self, question: str, arrays: list[np.ndarray], memory_mb: float | None) -> np.ndarray:
@@ -238,17 +247,6 @@ class AbstractEstimator:
             inputs = [jnp.asarray(c, jnp.float32) for c in padded]
             parts.append(np.asarray(_evaluate(question, self.model, *inputs))[:size])
         return np.concatenate(parts).astype(np.float64)
-
-
-def _check_order(table: object, names: tuple[str, ...], name: str) -> None:
-    """Refuse a data frame whose columns are the trained ones in another order."""
-    columns = getattr(table, "columns", None)
-    given = () if columns is None else tuple(str(column) for column in columns)
-    if given != names and set(given) == set(names):
-        raise ValueError(
-            f"the columns of {name} are {', '.join(given)}, but the model was trained with them "
-            f"in the order {', '.join(names)}; use {name}[{list(names)}]."
-        )
 
 
 def _chunk_rows(estimator: AbstractEstimator, memory_mb: float) -> int:

@@ -54,7 +54,8 @@ def describe(thing: object) -> Any:  # noqa: ANN401
         return thing.item()
     if isinstance(thing, np.ndarray | jax.Array):
         array = np.asarray(thing)
-        return {"array": array.tolist(), "dtype": str(array.dtype)}
+        # The shape as well, which a list without entries does not tell.
+        return {"array": array.tolist(), "dtype": str(array.dtype), "shape": list(array.shape)}
     if isinstance(thing, Absent):
         return {"user": thing.name}
     if isinstance(thing, Mapping):
@@ -92,7 +93,7 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
     if not isinstance(data, dict):
         return data
     if "array" in data:
-        return np.asarray(data["array"], dtype=data["dtype"])
+        return np.asarray(data["array"], dtype=data["dtype"]).reshape(data["shape"])
     if "tuple" in data:
         return tuple(restore(item, supplied) for item in data["tuple"])
     if "mapping" in data:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-import warnings
 from typing import Any, overload
 
 import equinox as eqx
@@ -22,7 +21,7 @@ from ..estimator import (
     with_network,
 )
 from ..events.events import Events
-from ..inputs import as_count, as_seed, bad_rows, finite_rows
+from ..inputs import as_count, as_seed, bad_rows, finite_rows, warn_user
 from ..models.architecture import (
     AbstractArchitecture,
     DirectRatio,
@@ -538,7 +537,7 @@ def _remarks(
         "continued linearly there: the ratios of these events are not trustworthy. Use the "
         "logistic loss."
     )
-    warnings.warn(remark, stacklevel=4)
+    warn_user(remark)
     return (remark,)
 
 

@@ -138,11 +138,12 @@ class MixedMethod(AbstractMethod):
         for other in supplies[1:]:
             same = len(other.weight) == len(first.weight) and bool(
                 jnp.all(other.rows.is_reference == first.rows.is_reference)
+                & jnp.all(other.rows.x == first.rows.x)
             )
             if not same:
                 raise ValueError(
-                    "a method with reference events cannot be mixed with one without: they train "
-                    "on different rows. Mix methods of one kind."
+                    "a method with reference events can only be mixed with one that has the same "
+                    "reference events: otherwise they train on different rows."
                 )
         law = StoredLaw(
             first.law.prior,

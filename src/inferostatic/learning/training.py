@@ -71,10 +71,10 @@ class Training:
 
     epochs: int = 40
     batch_size: int = 256
-    learning_rate: float = 2e-3
+    learning_rate: float = 5e-3
     schedule: AbstractSchedule = dataclasses.field(default_factory=Cosine)
-    weight_decay: float = 0.0
-    clip: float | None = None
+    weight_decay: float = 0.05
+    clip: float | None = 1.0
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8

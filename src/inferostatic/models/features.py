@@ -20,6 +20,8 @@ from ..serial import known
 SMALLEST_SPREAD = 4 * float(np.finfo(np.float32).eps)
 #: Knots lie on this grid, so that no slope between two of them exceeds float32.
 KNOT_GRID = 16 * FLOAT32_TINY
+#: Normal scores between the outermost knot and the furthest event, at most.
+TAIL = 3.0
 
 
 def as_jax(value: Any) -> Array:  # noqa: ANN401
@@ -154,21 +156,19 @@ def _segments(column: np.ndarray, count: int) -> _Segments:
     knots = (np.round(knots / KNOT_GRID) * KNOT_GRID).astype(np.float32)
     values, index = np.unique(knots.astype(np.float64), return_inverse=True)
     merged = np.bincount(index.ravel(), weights=scores) / np.bincount(index.ravel())
-    if len(values) == 1:
-        values, merged = values[0] + np.array([0.0, 1.0]), np.array([0.0, 1.0])
-    pieces = len(values) - 1
     slope = np.diff(merged) / np.diff(values)
-    lower, upper = values[:-1].copy(), values[1:].copy()
-    origin = lower.copy()
-    lower[0], upper[-1] = -np.inf, np.inf
-    fill = count - pieces
-    pad = np.full(fill, origin[-1])
+    # Both tails go on in a straight line, less steeply where some event would land too far out.
+    first, last = (slope[0], slope[-1]) if len(slope) else (1.0, 1.0)
+    below, above = values[0] - column.min(), column.max() - values[-1]
+    first = min(first, TAIL / below) if below > 0 else first
+    last = min(last, TAIL / above) if above > 0 else last
+    pad = np.full(count + 1 - len(values), values[-1])
     return _Segments(
         start=float(merged[0]),
-        lower=np.concatenate([lower, pad]),
-        upper=np.concatenate([upper, pad]),
-        origin=np.concatenate([origin, pad]),
-        slope=np.concatenate([slope, np.zeros(fill)]),
+        lower=np.concatenate([[-np.inf], values, pad]),
+        upper=np.concatenate([values, [np.inf], pad]),
+        origin=np.concatenate([values[:1], values, pad]),
+        slope=np.concatenate([[first], slope, [last], np.zeros(len(pad))]),
     )
 
 

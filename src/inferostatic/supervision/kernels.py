@@ -251,7 +251,7 @@ class Gaussian(AbstractProductKernel):
     """
 
     width: Width = eqx.field(static=True, converter=as_width)
-    truncation: float | None = eqx.field(static=True, default=None)
+    truncation: float | int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         """The cut must be positive."""

@@ -74,12 +74,13 @@ class KernelScore(AbstractSupervision):
                 f"{LARGEST_SLOPE} the score estimate is visibly biased. Flatten the width.",
                 stacklevel=2,
             )
-        inner_low, inner_high = trusted_region(prior, events.theta, expand_widths(widths, reach))
+        farthest = expand_widths(widths, reach)
+        inner_low, inner_high = trusted_region(prior, events.theta, farthest)
         if not (inner_low < inner_high).all():
             raise ValueError(
-                f"the kernel reaches {expand_widths(widths, reach).tolist()} and the simulated "
-                f"range is only {low.tolist()} to {high.tolist()}: no θ has all its displacements "
-                "inside it. Use a smaller width or simulate wider."
+                f"the kernel reaches {farthest.round(4).tolist()} and the simulated range is only "
+                f"{low.tolist()} to {high.tolist()}: no θ has all its displacements inside it. Use "
+                "a smaller width or simulate wider."
             )
         law = StoredLaw(prior, inner_low.astype(np.float32), inner_high.astype(np.float32))
         return Supply(plain_rows(events), events.weight, law)
@@ -109,7 +110,7 @@ class KernelScore(AbstractSupervision):
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
         theta32 = jnp.asarray(theta, jnp.float32)
         epsilon, target = _displace(self.kernel, self.difference, theta32, keys)
-        reached = np.abs(np.asarray(epsilon)).max(axis=0).round(4).tolist()
+        reached = np.abs(np.asarray(epsilon, np.float64)).max(axis=0).round(4).tolist()
         because = (
             f"Kernel Score Estimation simulates at θ + ε, up to {reached} outside the prior; the "
             "simulator's valid domain must cover that. Narrow the prior, reduce the kernel's "

@@ -1,5 +1,7 @@
 """The command line: parse, call the library, write files."""
 
+import os
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +17,7 @@ app = typer.Typer(
 
 def _version(show: bool) -> None:  # noqa: FBT001 (typer's callback)
     if show:
-        from inferostatic import __version__
-
-        typer.echo(__version__)
+        typer.echo(metadata.version("inferostatic"))
         raise typer.Exit
 
 
@@ -55,6 +55,16 @@ def paper(
     typer.echo(f"\nReport: {report}")
 
 
+def keep_compilations() -> None:
+    """Let JAX keep compiled code between runs of the command, unless the user chose a place."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:
+        folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "inferostatic"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+
+
 def main() -> None:
     """Entry point of the command `inferostatic`."""
+    keep_compilations()
     app()

@@ -2,13 +2,13 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..files import write_whole
 from . import plots
 from .paper import COLUMNS, METRICS, PUBLISHED, TASKS, PaperResults
 from .report import Cell, FigureItem, Mark, Section, Table, save_png, write_report
@@ -46,7 +46,7 @@ def write_results(results: PaperResults, folder: str | os.PathLike[str]) -> Path
     figures = _figures(results)
     for name, figure in figures.items():
         save_png(figure, folder / f"{name}.png", dpi=150)
-    _write_json(folder / "table.json", results.table())
+    write_whole(folder / "table.json", json.dumps(results.table(), indent=1).encode())
     return write_report(
         folder / "index.html",
         title="InferoStatic Networks, Kernel Score and Likelihood Ratio Estimation: the experiment",
@@ -136,11 +136,3 @@ def _cell(results: PaperResults, task: str, column: str, metric: str) -> Cell:
         return Cell(value)
     limit = TOLERANCE[column.split("-")[1]] * PUBLISHED[task][column]["error"]
     return Cell(value, mark=Mark.GOOD if value <= limit else Mark.BAD)
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "w") as stream:
-        json.dump(content, stream, indent=1)
-    os.replace(temporary, path)

@@ -12,7 +12,6 @@ import base64
 import io
 import os
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +25,8 @@ import numpy as np
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+
+from ..files import write_whole
 
 __all__ = [
     "Cell",
@@ -165,7 +166,7 @@ def write_report(
         The path written.
     """
     page = render_report(title=title, sections=sections, settings=settings, summary=summary)
-    return _write_whole(Path(path), page.encode("utf-8"))
+    return _write(path, page.encode("utf-8"))
 
 
 def render_report(
@@ -201,22 +202,12 @@ def save_png(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) ->
     Returns:
         The path written.
     """
-    return _write_whole(Path(path), _png(figure, dpi=dpi))
+    return _write(path, _png(figure, dpi=dpi))
 
 
-def _write_whole(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # In the same folder, because a rename is only atomic within one file system.
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
-        with partial.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+def _write(path: str | os.PathLike[str], content: bytes) -> Path:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return write_whole(path, content)
 
 
 def _version() -> str:

@@ -77,7 +77,7 @@ class AbstractPrior(eqx.Module):
         """`n` parameter points, shape (n, d).
 
         >>> Uniform([0.0, 1.0], [1.0, 3.0]).sample(2, seed=1).round(3).tolist()
-        [[0.475, 1.266], [0.329, 2.838]]
+        [[0.703, 1.47], [0.404, 2.098]]
         """
         keys = jax.random.split(jax.random.key(as_seed(seed)), as_count(n, "n"))
         return np.asarray(_draw_many(self, keys), dtype=np.float64)
@@ -93,7 +93,7 @@ class AbstractPrior(eqx.Module):
         with np.errstate(over="ignore"):
             points = jnp.asarray(rows.astype(np.float32))
         values = np.asarray(_log_density_many(self, points), np.float64)
-        return values[0] if theta.ndim == 1 else values
+        return values.reshape(theta.shape[:-1])
 
     def contains(self, theta: np.ndarray) -> np.ndarray:
         """Which rows lie within the edges of the support (closed, to float32 rounding)."""
@@ -462,7 +462,7 @@ class Discrete(AbstractPrior):
 
     def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """Ln of the probability of the point θ, −inf elsewhere."""
-        here = jnp.all(jnp.isclose(self.points, theta, rtol=1e-6, atol=0), axis=1)
+        here = jnp.all(jnp.isclose(self.points, theta[None], rtol=1e-6, atol=0), axis=1)
         return jnp.log(jnp.sum(jnp.where(here, self.probability, 0.0)))
 
     def step(
