@@ -1,0 +1,466 @@
+"""Events: everything is checked on the way in, and stays as it was checked."""
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import awkward as ak
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import inferostatic as ist
+
+N = 6
+X = np.linspace(0.1, 1.8, 3 * N).reshape(N, 3)
+THETA = np.linspace(1.0, 4.0, 2 * N).reshape(N, 2)
+PRIOR = ist.Uniform([0.5, 0.5], [5.0, 5.0], names=["a", "b"])
+
+
+def events(**changes: Any) -> ist.Events:
+    arguments: dict[str, Any] = {"x": X, "theta": THETA}
+    return ist.Events(**(arguments | changes))
+
+
+# What is accepted.
+
+
+def test_defaults() -> None:
+    plain = events()
+    np.testing.assert_array_equal(plain.x, X)
+    np.testing.assert_array_equal(plain.theta, THETA)
+    np.testing.assert_array_equal(plain.weight, np.ones(N))
+    assert plain.weight.dtype == np.float64
+    assert dict(plain.latent) == {}
+    assert plain.prior is None
+    assert plain.x_names == ("x0", "x1", "x2")
+    assert plain.theta_names == ("theta0", "theta1")
+    assert len(plain) == N
+
+
+TABLES: dict[str, Callable[[np.ndarray], Any]] = {
+    "lists": lambda table: table.tolist(),
+    "JAX": lambda table: jnp.asarray(table, jnp.float32),
+    "awkward": lambda table: ak.Array(table.tolist()),
+    "pandas": pd.DataFrame,
+    "float16": lambda table: table.astype(np.float16),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_tables_of_any_library(table: Callable[[np.ndarray], Any]) -> None:
+    read = events(x=table(X), theta=table(THETA), prior=PRIOR)
+    assert type(read.x) is type(read.theta) is np.ndarray
+    np.testing.assert_allclose(read.x, X, rtol=1e-3)
+    np.testing.assert_allclose(read.theta, THETA, rtol=1e-3)
+
+
+def test_a_column_of_a_data_frame_as_weights() -> None:
+    frame = pd.DataFrame(X, columns=["p", "q", "weight"])
+    np.testing.assert_array_equal(events(weight=frame["weight"]).weight, X[:, 2])
+
+
+def test_integers_and_booleans() -> None:
+    read = events(x=np.arange(12).reshape(N, 2), theta=np.ones((N, 1), int))
+    assert read.x.dtype == read.theta.dtype == np.float64
+    assert events(x=X > 1).x.tolist() == (X > 1).astype(float).tolist()
+
+
+def test_names_come_from_data_frames() -> None:
+    x = pd.DataFrame(X, columns=["mass", "pt", "eta"])
+    theta = pd.DataFrame(THETA, columns=["coupling", "width"])
+    named = events(x=x, theta=theta)
+    assert named.x_names == ("mass", "pt", "eta")
+    assert named.theta_names == ("coupling", "width")
+    assert events(x=x, theta=theta, x_names=["p", "q", "r"]).x_names == ("p", "q", "r")
+    assert events(x=pd.DataFrame(X)).x_names == ("0", "1", "2")
+
+
+def test_names_of_parameters_come_from_the_prior() -> None:
+    assert events(prior=PRIOR).theta_names == ("a", "b")
+    assert events(prior=PRIOR, theta_names=["p", "q"]).theta_names == ("p", "q")
+    with pytest.raises(ValueError, match=r"columns of theta are b, a, but the order here is a, b"):
+        events(prior=PRIOR, theta=pd.DataFrame(THETA, columns=["b", "a"]))
+
+
+def test_one_theta_serves_all_events() -> None:
+    np.testing.assert_array_equal(events(theta=[1.0, 2.0]).theta, np.tile([1.0, 2.0], (N, 1)))
+    # As many parameters as events: only a prior can tell one θ from one column.
+    square = events(x=X[:2], theta=[1.0, 2.0], prior=PRIOR)
+    np.testing.assert_array_equal(square.theta, [[1.0, 2.0], [1.0, 2.0]])
+    assert events(x=X[:1], theta=[1.0, 2.0, 3.0]).theta.shape == (1, 3)
+    with pytest.raises(ValueError, match=r"got shape \(2,\).*theta\[:, None\].*np\.tile\(theta, "):
+        events(x=X[:2], theta=[1.0, 2.0])
+
+
+def test_x_may_be_exactly_zero() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (events(x=np.zeros((N, 2))).x == 0).all()
+
+
+def test_weights_of_either_sign_are_kept() -> None:
+    weight = [1, -0.5, 2, 0, 1, 1]
+    assert events(weight=weight).weight.tolist() == weight
+
+
+def test_latent_rows_are_kept_with_their_shape() -> None:
+    latent = {"score": np.ones((N, 2)), "log_r": list(range(N))}
+    kept = events(latent=latent)
+    assert {name: values.shape for name, values in kept.latent.items()} == {
+        "score": (N, 2),
+        "log_r": (N,),
+    }
+    assert kept[2:4].latent["log_r"].tolist() == [2, 3]
+
+
+# What was checked stays true.
+
+
+def test_later_changes_to_the_users_arrays_do_not_reach_the_events() -> None:
+    x, theta, weight, latent = X.copy(), THETA.copy(), np.ones(N), np.ones(N)
+    kept = events(x=x, theta=theta, weight=weight, latent={"z": latent})
+    for array in (x, theta, weight, latent):
+        array[:] = np.nan
+    assert all(np.isfinite(a).all() for a in (kept.x, kept.theta, kept.weight, kept.latent["z"]))
+
+
+def test_events_cannot_be_changed() -> None:
+    kept = events(latent={"z": np.ones(N)})
+    for array in (kept.x, kept.theta, kept.weight, kept.latent["z"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kept.x = X  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# Choosing and joining.
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (slice(1, 3), [1, 2]),
+        (slice(None, None, -2), [5, 3, 1]),
+        (THETA[:, 0] > 2, [2, 3, 4, 5]),
+        ([0, 0, 4], [0, 0, 4]),
+        (np.array([-1]), [5]),
+        (3, [3]),
+        (jnp.array([1, 2]), [1, 2]),
+        (pd.Series([True] + [False] * 5), [0]),
+    ],
+)
+def test_chosen_events(rows: Any, expected: list[int]) -> None:
+    whole = events(weight=np.arange(1, N + 1), latent={"z": X}, prior=PRIOR)
+    part = whole[rows]
+    np.testing.assert_array_equal(part.x, X[expected])
+    np.testing.assert_array_equal(part.theta, THETA[expected])
+    np.testing.assert_array_equal(part.weight, np.array(expected) + 1)
+    np.testing.assert_array_equal(part.latent["z"], X[expected])
+    assert part.prior is PRIOR
+    assert (part.x_names, part.theta_names) == (whole.x_names, whole.theta_names)
+
+
+BAD_CHOICES: dict[str, tuple[Any, str]] = {
+    "a mask of another length": (np.ones(3, bool), r"a mask of 6 booleans.*got bool of shape \(3,"),
+    "a row that is not there": (6, "row numbers below 6.*got 6"),
+    "a negative row that is not there": ([-7], "got -7"),
+    "decimal numbers": ([1.0, 2.0], r"got float64 of shape \(2,\)"),
+    "the name of a column": ("x0", "got 'x0'"),
+    "rows and columns": ((1, 2), "chosen by a slice"),
+    "a table of rows": ([[1, 2], [3, 4]], r"got int64 of shape \(2, 2\)"),
+    "no rows": ([], r"shape \(0,\)"),
+}
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD_CHOICES.values(), ids=BAD_CHOICES)
+def test_a_choice_that_makes_no_sense_is_told(rows: Any, message: str) -> None:
+    with pytest.raises(IndexError, match=message):
+        events()[rows]
+
+
+def test_an_empty_choice_is_told() -> None:
+    with pytest.raises(ValueError, match="x holds no events"):
+        events()[:0]
+    with pytest.raises(ValueError, match="x holds no events"):
+        events()[THETA[:, 0] > 99]
+
+
+def test_looping_over_events_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"not iterable; use events\.x and events\.theta"):
+        list(events())
+    with pytest.raises(TypeError, match=r"set of Events, not an array; pass its \.x or \.theta"):
+        np.asarray(events())
+
+
+def test_samples_at_a_finite_set_of_points_are_joined() -> None:
+    parts = [
+        events(theta=[1.0, 2.0], weight=np.full(N, 2.0), latent={"z": X}),
+        events(x=X[:3] + 1, theta=[3.0, 2.0], latent={"z": X[:3]}),
+    ]
+    joined = ist.Events.concatenate(parts)
+    np.testing.assert_array_equal(joined.x, np.concatenate([X, X[:3] + 1]))
+    np.testing.assert_array_equal(joined.theta[:, 0], [1] * N + [3] * 3)
+    np.testing.assert_array_equal(joined.weight, [2] * N + [1] * 3)
+    np.testing.assert_array_equal(joined.latent["z"], np.concatenate([X, X[:3]]))
+    assert joined.prior is None
+    law = joined.stored_law()
+    assert law.points.tolist() == [[1, 2], [3, 2]]
+    np.testing.assert_allclose(law.probability, [12 / 15, 3 / 15], rtol=1e-6)
+    assert law.names == ("theta0", "theta1")
+
+
+def test_joining_with_a_prior() -> None:
+    whole = events(prior=PRIOR)
+    joined = ist.Events.concatenate([whole[:2], whole[2:]], prior=PRIOR)
+    np.testing.assert_array_equal(joined.x, X)
+    assert joined.prior is PRIOR
+    assert ist.Events.concatenate([whole[:2], whole[2:]]).prior is None
+
+
+def test_the_stored_law_counts_weights() -> None:
+    weighted = ist.Events(x=X[:2], theta=[[1.0], [2.0]], weight=[2, 1]).stored_law()
+    repeated = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]]).stored_law()
+    signed = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]], weight=[3, 1, -1]).stored_law()
+    for law in (weighted, repeated, signed):
+        assert law.points.tolist() == [[1], [2]]
+        np.testing.assert_allclose(law.probability, [2 / 3, 1 / 3], rtol=1e-6)
+
+
+def test_cancelling_weights_leave_no_law() -> None:
+    cancelling = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]], weight=[1, 1, -1])
+    with pytest.raises(ValueError, match=r"1 parameter point\(s\).*θ = \[1\.0\]. Give prior="):
+        cancelling.stored_law()
+
+
+def test_repr() -> None:
+    assert repr(events()) == (
+        "Events(6 events, x: x0, x1, x2; theta: theta0, theta1; unknown prior)"
+    )
+    assert repr(events(prior=PRIOR, weight=[2] * N, x_names=["p", "q", "r"])) == (
+        "Events(6 events, x: p, q, r; theta: a, b; Uniform, weighted)"
+    )
+    assert repr(events()[0]).startswith("Events(1 event, ")
+    many = ist.Events(x=np.zeros((12_000, 1)), theta=[1.0])
+    assert repr(many).startswith("Events(12,000 events, ")
+
+
+# What float32 cannot hold.
+
+
+def test_values_that_float32_reads_as_zero_are_warned_about() -> None:
+    x = X.copy()
+    x[[1, 4], 1] = 1e-50, -1e-45
+    with pytest.warns(UserWarning, match=r"x column 'pt' .* 1.18e-38, in rows 1, 4; .* logarithm"):
+        events(x=x, x_names=["mass", "pt", "eta"])
+    with pytest.warns(UserWarning, match="theta column 'theta0' has values below"):
+        events(theta=THETA * 1e-50)
+
+
+def test_values_beyond_float32_are_refused() -> None:
+    x = X.copy()
+    x[2, 0] = -1e39
+    with pytest.raises(ValueError, match=r"x exceeds float32.*3.4e\+38, in row 2.*rescale"):
+        events(x=x)
+    with pytest.raises(ValueError, match=r"theta exceeds float32"):
+        events(theta=THETA * 1e39)
+
+
+def test_integers_that_float32_rounds_are_warned_about() -> None:
+    with pytest.warns(UserWarning, match="x holds integers up to 20000000; .* Subtract an offset"):
+        events(x=np.full((N, 1), 20_000_000))
+
+
+# Misuse.
+
+
+def with_nan(table: np.ndarray, row: int) -> np.ndarray:
+    table = table.copy()
+    table[row, 0] = np.nan
+    return table
+
+
+MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
+    "flat x": (lambda: events(x=X[:, 0]), ValueError, ["(events, observables)", "x[:, None]"]),
+    "three axes": (lambda: events(x=X[None]), ValueError, ["two axes", "(1, 6, 3)"]),
+    "no events": (lambda: events(x=X[:0], theta=THETA[:0]), ValueError, ["x holds no events"]),
+    "an empty list": (lambda: events(x=[], theta=[]), ValueError, ["x is empty", "some rows"]),
+    "no observables": (lambda: events(x=X[:, :0]), ValueError, ["x has no columns"]),
+    "no parameters": (lambda: events(theta=THETA[:, :0]), ValueError, ["theta has no columns"]),
+    "one number as theta": (lambda: events(theta=1.0), ValueError, ["theta must have two axes"]),
+    "flat theta": (
+        lambda: events(theta=THETA[:, 0]),
+        ValueError,
+        ["theta must have two axes", "(6,)", "theta[:, None]"],
+    ),
+    "rows that do not match": (
+        lambda: events(x=X[:4]),
+        ValueError,
+        ["x has 4 rows and theta 6", "each event needs the θ"],
+    ),
+    "NaN in x": (lambda: events(x=with_nan(X, 3)), ValueError, ["x has NaN", "row 3", "Remove"]),
+    "NaN in theta": (
+        lambda: events(theta=with_nan(THETA, 5)),
+        ValueError,
+        ["theta has NaN", "row 5"],
+    ),
+    "masked x": (
+        lambda: events(x=np.ma.masked_greater(X, 1.75)),
+        ValueError,
+        ["x has NaN or infinite values in row 5"],
+    ),
+    "missing values in a data frame": (
+        lambda: events(x=pd.DataFrame({"p": pd.array([1, None] * 3, dtype="Int64")})),
+        ValueError,
+        ["x has NaN or infinite values in rows 1, 3, 5"],
+    ),
+    "text in a data frame": (
+        lambda: events(x=pd.DataFrame({"p": ["e"] * N, "q": 1.0})),
+        TypeError,
+        ["x holds objects that are not numbers"],
+    ),
+    "ragged awkward rows": (
+        lambda: events(x=ak.Array([[1.0, 2.0], [3.0]])),
+        TypeError,
+        ["an awkward array regular"],
+    ),
+    "theta outside the prior": (
+        lambda: events(theta=THETA + 2, prior=PRIOR),
+        ValueError,
+        ["[0.5, 0.5] to [5.0, 5.0]", "rows 4, 5", "must be the law the stored θ were drawn from."],
+    ),
+    "x and theta swapped": (
+        lambda: events(x=THETA, theta=X[:, :2], prior=PRIOR),
+        ValueError,
+        ["outside the prior's support", "Were x and theta swapped?"],
+    ),
+    "x and theta swapped, other numbers of columns": (
+        lambda: events(x=THETA, theta=X, prior=PRIOR),
+        ValueError,
+        ["theta has shape (6, 3)", "2 parameters (a, b)", "Were x and theta swapped?"],
+    ),
+    "a prior with more parameters": (
+        lambda: events(theta=THETA[:, :1], prior=PRIOR),
+        ValueError,
+        ["theta has shape (6, 1)", "2 parameters (a, b)", "one column for each"],
+    ),
+    "theta between the points of a discrete prior": (
+        lambda: events(theta=[2.0, 2.0], prior=ist.Discrete([[1.0, 2.0], [3.0, 2.0]])),
+        ValueError,
+        ["none of the prior's 2 points", "[2.0, 2.0]", "leave it out"],
+    ),
+    "the name of a prior": (
+        lambda: events(prior="uniform"),
+        TypeError,
+        ["ist.Uniform(low, high)", "got str"],
+    ),
+    "the class of a prior": (
+        lambda: events(prior=ist.Uniform),
+        TypeError,
+        ["got the class Uniform itself; call it, Uniform(…)"],
+    ),
+    "too few weights": (
+        lambda: events(weight=[1.0]),
+        ValueError,
+        ["weight must have shape (6,), one for each event", "got (1,)"],
+    ),
+    "a column of weights": (lambda: events(weight=np.ones((N, 1))), ValueError, ["got (6, 1)"]),
+    "NaN weight": (
+        lambda: events(weight=[1, 1, np.nan, 1, 1, 1]),
+        ValueError,
+        ["weight has NaN", "row 2", "finite weight"],
+    ),
+    "weights that cancel": (
+        lambda: events(weight=[1, -1, 1, -1, 1, -1]),
+        ValueError,
+        ["add up to 0", "negative weights are allowed", "must be positive"],
+    ),
+    "weights with a negative sum": (
+        lambda: events(weight=-np.ones(N)),
+        ValueError,
+        ["add up to -6"],
+    ),
+    "too few latent rows": (
+        lambda: events(latent={"z": [1.0, 2.0]}),
+        ValueError,
+        ["latent 'z' must have one row for each of the 6 events", "(2,)"],
+    ),
+    "a latent number": (lambda: events(latent={"z": 1.0}), ValueError, ["latent 'z'", "()"]),
+    "NaN among the latent": (
+        lambda: events(latent={"z": with_nan(X, 1)}),
+        ValueError,
+        ["latent 'z' has NaN", "row 1"],
+    ),
+    "latent without names": (
+        lambda: events(latent=[X]),
+        TypeError,
+        ["dictionary of arrays by name", "got list"],
+    ),
+    "too few names of x": (
+        lambda: events(x_names=["p"]),
+        ValueError,
+        ["x has 3 columns but 1 name was given: ('p',)"],
+    ),
+    "too many names of theta": (
+        lambda: events(theta_names=["p", "q", "r"]),
+        ValueError,
+        ["theta has 2 columns but 3 names were given"],
+    ),
+    "repeated names": (
+        lambda: events(x_names=["p", "p", "q"]),
+        ValueError,
+        ["names must differ", "('p', 'p', 'q')"],
+    ),
+    "nothing to join": (
+        lambda: ist.Events.concatenate([]),
+        ValueError,
+        ["at least one event set"],
+    ),
+    "joining without a list": (
+        lambda: ist.Events.concatenate(events()),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["a list of event sets"],
+    ),
+    "joining arrays": (
+        lambda: ist.Events.concatenate([X]),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["a list of event sets"],
+    ),
+    "joining sets with other columns": (
+        lambda: ist.Events.concatenate([events(), events(x_names=["p", "q", "r"])]),
+        ValueError,
+        ["the same names", "('p', 'q', 'r', 'theta0', 'theta1')"],
+    ),
+    "joining a set with latent information to one without": (
+        lambda: ist.Events.concatenate([events(latent={"z": X}), events()]),
+        ValueError,
+        ["the same latent information", "{'z': (3,)} and {}"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("misuse", "kind", "fragments"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_answered_by_a_sentence(
+    misuse: Callable[[], object], kind: type[Exception], fragments: list[str]
+) -> None:
+    with pytest.raises(kind) as caught:
+        misuse()
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+    assert "  " not in str(caught.value)
+    assert str(caught.value) == str(caught.value).strip()
+
+
+def test_no_hint_of_a_swap_where_there_can_be_none() -> None:
+    with pytest.raises(ValueError, match="outside the prior") as caught:
+        events(theta=THETA + 2, prior=PRIOR)
+    assert "swapped" not in str(caught.value)
+
+
+def test_points_of_a_discrete_prior_are_recognised_after_rounding() -> None:
+    prior = ist.Discrete([[0.1, 0.2], [0.3, 1e-3]])
+    near = np.array([[0.1, 0.2], [np.float32(0.3), 1e-3 * (1 + 3e-7)]])
+    assert len(ist.Events(x=X[:2], theta=near, prior=prior)) == 2
+    assert len(events(prior=events().stored_law())) == N

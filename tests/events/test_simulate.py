@@ -1,0 +1,166 @@
+"""Simulating: the seed decides everything, the grouping into calls nothing."""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+import inferostatic as ist
+from inferostatic.events.simulate import CALL_SIZE, simulate_at
+from inferostatic.learning.methods import Method
+
+PRIOR = ist.Uniform([0.0, -1.0], [1.0, 3.0], names=["a", "b"])
+
+
+def shifted_normal(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return theta + rng.normal(size=theta.shape)
+
+
+JAX_NORMAL = ist.JaxSimulator(lambda theta, key: theta + jax.random.normal(key, theta.shape))
+
+
+@pytest.mark.parametrize("simulator", [shifted_normal, JAX_NORMAL], ids=["NumPy", "JAX"])
+def test_theta_follows_the_prior_and_x_the_simulator(simulator: Callable[..., np.ndarray]) -> None:
+    n = CALL_SIZE + 3000
+    events = ist.simulate(simulator, PRIOR, n, seed=4)
+    assert len(events) == n
+    assert events.prior is PRIOR
+    assert events.theta_names == ("a", "b")
+    np.testing.assert_array_equal(events.theta, PRIOR.sample(n, seed=4))
+    noise = events.x - events.theta
+    for i, law in enumerate([stats.uniform(0, 1), stats.uniform(-1, 4)]):
+        assert stats.kstest(events.theta[:, i], law.cdf).pvalue > 1e-3
+        assert stats.kstest(noise[:, i], stats.norm.cdf).pvalue > 1e-3
+    # θ and the noise come from the same seed, and must not know of each other.
+    together = np.corrcoef(np.hstack([events.theta, noise]).T)
+    assert np.abs(together[~np.eye(4, dtype=bool)]).max() < 4.5 / np.sqrt(n)
+    halves = noise[: n - CALL_SIZE, 0], noise[CALL_SIZE:, 0]
+    assert abs(np.corrcoef(*halves)[0, 1]) < 4.5 / np.sqrt(n - CALL_SIZE)
+
+
+@pytest.mark.parametrize("simulator", [shifted_normal, JAX_NORMAL], ids=["NumPy", "JAX"])
+def test_the_seed_decides(simulator: Callable[..., np.ndarray]) -> None:
+    one, same = (ist.simulate(simulator, PRIOR, 40, seed=1) for _ in range(2))
+    other = ist.simulate(simulator, PRIOR, 40, seed=2)
+    np.testing.assert_array_equal(one.x, same.x)
+    np.testing.assert_array_equal(one.theta, same.theta)
+    assert (one.x != other.x).all()
+    assert (one.theta != other.theta).all()
+
+
+def test_the_result_does_not_depend_on_who_runs_which_call() -> None:
+    theta = PRIOR.sample(2 * CALL_SIZE + 500, seed=3)
+    whole = simulate_at(shifted_normal, theta, seed=9)
+    # Other workers, in another order.
+    for number in (2, 0, 1):
+        rows = slice(number * CALL_SIZE, (number + 1) * CALL_SIZE)
+        rng = np.random.default_rng(np.random.SeedSequence([9, number]))
+        np.testing.assert_array_equal(whole[rows], shifted_normal(theta[rows], rng))
+    # More events in a later call leave the earlier ones as they were.
+    np.testing.assert_array_equal(simulate_at(shifted_normal, theta[:-500], seed=9), whole[:-500])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [ist.KSE(ist.Delta(0.25)), ist.KLRE(ist.Rectangular(0.4)), ist.KCE(number=3)],
+    ids=str,
+)
+def test_drawn_records_follow_from_the_seed(method: Method) -> None:
+    one, same = (ist.draw(method, shifted_normal, PRIOR, 30, seed=1) for _ in range(2))
+    other = ist.draw(method, shifted_normal, PRIOR, 30, seed=2)
+    np.testing.assert_array_equal(one.x, same.x)
+    for ours, theirs in zip(*(jax.tree.leaves(r.record) for r in (one, same)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert (one.x != other.x).all()
+    assert len(one) == 30
+    assert one.x_names == ("x0", "x1")
+    assert one.theta_names == ("a", "b")
+
+
+def test_names_of_the_observables_come_from_the_simulator() -> None:
+    toy = ist.toys.Dirichlet(2)
+    prior = ist.Uniform([1, 1], [2, 2])
+    assert ist.simulate(toy, prior, 5, seed=1).x_names == toy.x_names
+    assert ist.draw(ist.CARL(), toy, prior, 5, seed=1).x_names == toy.x_names
+    assert ist.simulate(shifted_normal, prior, 5, seed=1).x_names == ("x0", "x1")
+
+
+def test_a_changing_number_of_observables_is_refused() -> None:
+    calls = []
+
+    def growing(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        calls.append(len(theta))
+        return rng.normal(size=(len(theta), len(calls)))
+
+    with pytest.raises(ValueError, match=r"changed between calls, from 1 to 2 at row 10000") as e:
+        ist.simulate(growing, PRIOR, CALL_SIZE + 1, seed=1)
+    assert "same columns for every θ" in str(e.value)
+
+
+def test_bad_rows_are_numbered_through_all_calls() -> None:
+    def breaks_late(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        x = rng.normal(size=theta.shape)
+        x[7] = np.nan if len(theta) < CALL_SIZE else 0.0
+        return x
+
+    theta = PRIOR.sample(CALL_SIZE + 20, seed=1)
+    shown = np.round(theta[CALL_SIZE + 7], 4).tolist()
+    with pytest.raises(ValueError, match="in row 10007, at θ = ") as caught:
+        ist.simulate(breaks_late, PRIOR, CALL_SIZE + 20, seed=1)
+    assert str([shown]) in str(caught.value)
+
+
+MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
+    "prior and simulator swapped": (
+        lambda: ist.simulate(PRIOR, shifted_normal, 5, seed=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["ist.Uniform(low, high)", "got function", "ist.simulate(simulator, prior, n, seed=…)"],
+    ),
+    "the class of a prior": (
+        lambda: ist.simulate(shifted_normal, ist.Uniform, 5, seed=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["got the class Uniform itself; call it"],
+    ),
+    "the class of a toy": (
+        lambda: ist.simulate(ist.toys.Dirichlet, PRIOR, 5, seed=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["ist.toys.Dirichlet()", "got the class Dirichlet itself; call it"],
+    ),
+    "a name": (
+        lambda: ist.simulate("dirichlet", PRIOR, 5, seed=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["a function (theta, rng) -> x", "got str"],
+    ),
+    "nothing": (
+        lambda: ist.simulate(None, PRIOR, 5, seed=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["a function (theta, rng) -> x", "got None"],
+    ),
+    "no events": (
+        lambda: ist.simulate(shifted_normal, PRIOR, 0, seed=1),
+        ValueError,
+        ["n must be at least 1", "got 0"],
+    ),
+    "a number of events with a decimal point": (
+        lambda: ist.simulate(shifted_normal, PRIOR, 1e3, seed=1),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        ["n must be a whole number", "1000.0"],
+    ),
+    "a toy with another number of parameters": (
+        lambda: ist.simulate(ist.toys.Dirichlet(3), PRIOR, 5, seed=1),
+        RuntimeError,
+        ["theta must have shape (n, 3)", "got shape (5, 2)"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("misuse", "kind", "fragments"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_answered_by_a_sentence(
+    misuse: Callable[[], object], kind: type[Exception], fragments: list[str]
+) -> None:
+    with pytest.raises(kind) as caught:
+        misuse()
+    for fragment in fragments:
+        assert fragment in str(caught.value)

@@ -1,0 +1,82 @@
+"""The public surface, literally: a name or an argument cannot come, go or move by accident."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import inferostatic as ist
+
+PUBLIC = """
+CARL CapabilityError Constant Cosine CustomKernel CustomPairs CustomPrior DCTR Delta DirectRatio
+DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised Gaussian GlorotUniform
+History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP MaximumLikelihood Mix
+MultiScale Normal Potential Product Quantile RatioEstimator Raw Records Rectangular Savage
+ScoreEstimator Sign Square Standardised Training TrainingError Triangular TruncatedNormal Uniform
+draw fit forward_score load maximum_likelihood paper_network paper_ratio_network
+paper_score_network plots simulate toys
+""".split()
+
+
+def test_the_public_names_are_these() -> None:
+    assert dir(ist) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    value: Any = getattr(ist, name)
+    if not name.startswith("paper_"):
+        assert inspect.getdoc(value)
+
+
+def test_a_name_that_is_not_there_says_so() -> None:
+    with pytest.raises(AttributeError, match="module 'inferostatic' has no attribute 'posteriour'"):
+        _ = ist.posteriour  # type: ignore[attr-defined]
+
+
+def arguments(function: Callable[..., Any]) -> str:
+    """The arguments with defaults but without annotations; * stands before keyword-only ones."""
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+SIGNATURES: dict[Callable[..., Any], str] = {
+    ist.Events: "(*, x, theta, weight=None, latent=None, prior=None, x_names=None, "
+    "theta_names=None)",
+    ist.fit: "(events, method=None, *, network=None, members=1, training=None, start=None, seed)",
+    ist.load: "(path, network=None, *, supplied=None)",
+    ist.simulate: "(simulator, prior, n, *, seed, progress_bar=None)",
+    ist.draw: "(method, simulator, prior, n, *, seed, progress_bar=None)",
+    ist.Estimator.potential: "(self, x, theta, *, memory_mb=None)",
+    ist.Estimator.score: "(self, x, theta, *, memory_mb=None)",
+    ist.Estimator.log_ratio: "(self, x, theta0, theta1, *, memory_mb=None)",
+    ist.Estimator.save: "(self, path)",
+}
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)
+def test_the_arguments_are_these(function: Callable[..., Any]) -> None:
+    assert arguments(function) == SIGNATURES[function]
+
+
+def test_the_knobs_of_training_are_these() -> None:
+    knobs = inspect.signature(ist.Training).parameters
+    assert list(knobs) == [
+        "epochs",
+        "batch_size",
+        "learning_rate",
+        "schedule",
+        "weight_decay",
+        "clip",
+        "beta1",
+        "beta2",
+        "epsilon",
+        "validation_fraction",
+        "patience",
+        "keep_best",
+        "shared_batches",
+        "progress_bar",
+    ]
+    assert {p.kind for p in knobs.values()} == {inspect.Parameter.KEYWORD_ONLY}
