@@ -18,7 +18,6 @@ CHECKED = (
     "inferostatic.models",
     "inferostatic.learning.loop",
     "inferostatic.learning.losses",
-    "inferostatic.learning.training",
 )
 with install_import_hook(CHECKED, "beartype.beartype"):
     import inferostatic  # noqa: F401

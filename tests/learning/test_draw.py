@@ -238,3 +238,13 @@ def test_records_are_fitted_with_their_own_method() -> None:
         ist.fit(records, ist.CARL(), seed=1)
     with pytest.raises(TypeError, match="KSE trains score, but .* offers only log_ratio"):
         ist.fit(records, ist.KSE(ist.Delta(0.25)), network=ist.DirectRatio(), seed=1)
+
+
+def test_a_reference_outside_the_prior_belongs_to_the_trained_region() -> None:
+    """It was trained at, so comparing with it is no extrapolation."""
+    records = ist.draw(ist.CARL(reference=[6.0, 2.0, 0.25]), echo, BOX, 40, seed=1)
+    training = ist.Training(epochs=1, batch_size=64)
+    estimator = ist.fit(records, network=ist.MLP((4,)), training=training, seed=1)
+    np.testing.assert_allclose(estimator.region.theta_low, [0.5, 0.5, 0.25])
+    np.testing.assert_allclose(estimator.region.theta_high, [6.0, 5.0, 5.0])
+    assert estimator.log_ratio([[1.0, 1.0, 1.0]], [1.0, 1.0, 1.0], [6.0, 2.0, 0.25]).shape == (1,)

@@ -97,6 +97,10 @@ def test_another_seed_gives_other_weights(events: ist.Events, trained: ist.Estim
     other = ist.fit(events, MIRROR, network=NETWORK, training=QUICK, seed=2)
     for a, b in zip(weights_of(other), weights_of(trained), strict=True):
         assert not np.array_equal(a, b)
+    first, second = (
+        ist.fit(events, MIRROR, network=NETWORK, training=FROZEN, seed=seed) for seed in (1, 2)
+    )
+    assert np.abs(weights_of(first)[0] - weights_of(second)[0]).max() > 0.1
 
 
 def test_the_history_tells_what_happened(trained: ist.Estimator) -> None:
@@ -166,6 +170,29 @@ def test_the_training_loss_is_the_mean_over_all_events(
     expected = np.average(mirror_loss(trained, some), weights=weight)
     assert frozen.history.train_loss[0, 0] == pytest.approx(expected, rel=1e-5)
     assert np.isnan(frozen.history.validation_loss).all()
+
+
+def test_a_step_on_a_partial_batch_has_its_full_length(
+    events: ist.Events, trained: ist.Estimator
+) -> None:
+    """With 100 copies of one event, steps on 96 and 4 of them are the same as two on 50."""
+    copies = ist.Events(
+        x=events.x[:1].repeat(100, axis=0), theta=events.theta[:1].repeat(100, axis=0), prior=PRIOR
+    )
+    partial, halves = (
+        ist.fit(
+            copies,
+            MIRROR,
+            start=trained,
+            training=dataclasses.replace(
+                QUICK, epochs=1, batch_size=batch_size, validation_fraction=0.0
+            ),
+            seed=1,
+        )
+        for batch_size in (96, 50)
+    )
+    for a, b in zip(weights_of(partial), weights_of(halves), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_held_out_and_trained_events_are_all_events(

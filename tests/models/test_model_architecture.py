@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,8 @@ import inferostatic as ist
 from inferostatic.models.architecture import AbstractArchitecture, Shapes
 from inferostatic.models.features import Affine, Identity
 from inferostatic.models.networks import MLPNetwork, parameter_count
+
+Array = jax.Array
 
 PAPER: dict[str, tuple[AbstractArchitecture, int, tuple[int, ...]]] = {
     "potential": (ist.paper_network, 344, (6, 8, 16, 8, 1)),
@@ -130,3 +133,42 @@ def test_a_direct_ratio_network_breaks_the_chain_rule() -> None:
     x, a, b, c = (jnp.asarray(rng.uniform(0.5, 4, 3).astype(np.float32)) for _ in range(4))
     chain = model.log_ratio(x, a, b) + model.log_ratio(x, b, c) - model.log_ratio(x, a, c)
     assert abs(float(chain)) > 1e-2
+
+
+def scalar_output(in_size: int, out_size: int, *, key: Array) -> eqx.nn.MLP:
+    del out_size
+    return eqx.nn.MLP(in_size, "scalar", 4, 1, key=key)
+
+
+def too_many_outputs(in_size: int, out_size: int, *, key: Array) -> eqx.nn.MLP:
+    return eqx.nn.MLP(in_size, out_size + 2, 4, 1, key=key)
+
+
+def without_weights(in_size: int, out_size: int, *, key: Array) -> eqx.nn.Lambda:
+    del in_size, key
+    return eqx.nn.Lambda(lambda a: a[:out_size])
+
+
+def without_key(in_size: int, out_size: int) -> eqx.nn.MLP:
+    return eqx.nn.MLP(in_size, out_size, 4, 1, key=jax.random.key(0))
+
+
+def wrong_input(in_size: int, out_size: int, *, key: Array) -> eqx.nn.MLP:
+    return eqx.nn.MLP(in_size + 1, out_size, 4, 1, key=key)
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        (scalar_output, r"output of shape \(\)"),
+        (too_many_outputs, r"output of shape \(3,\)"),
+        (without_weights, "has no weights to train"),
+        (without_key, "unexpected keyword argument 'key'"),
+        (wrong_input, "could not be built or applied"),
+    ],
+)
+def test_a_users_network_that_is_none_gets_a_sentence(choice: Any, sentence: str) -> None:
+    """Extra outputs, for example, would be ignored in silence."""
+    architecture = ist.Potential(choice)
+    with pytest.raises(TypeError, match=f"{sentence}.* maps a vector of 6 to one of 1 here"):
+        architecture.build(shapes_for(architecture), key=jax.random.key(1))

@@ -248,18 +248,27 @@ class FixedDifference(AbstractDifference):
         return self.like.normalisation(kernel.like, dim)
 
 
+@eqx.filter_jit
+def _widths(kernel: AbstractKernel, x: Array, theta: Array) -> tuple[Array, Array]:
+    """λ at (x, θ) and its derivatives by θ."""
+    slope = jax.vmap(jax.jacfwd(kernel.widths, argnums=1))
+    return jax.vmap(kernel.widths)(x, theta), slope(x, theta)
+
+
 def widths_at(kernel: AbstractKernel, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
     both = jnp.asarray(x, jnp.float32), jnp.asarray(theta, jnp.float32)
-    return np.asarray(jax.vmap(kernel.widths)(*both), np.float64)
+    return np.asarray(_widths(kernel, *both)[0], np.float64)
 
 
-def start_of(kernel: AbstractKernel, x: np.ndarray, theta: np.ndarray, step: np.ndarray):
+def start_of(
+    kernel: AbstractKernel, x: np.ndarray, theta: np.ndarray, step: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The θ' from which the displacement `step` leads to θ, and |det ∂θ'/∂θ| there."""
     origin = theta
-    for _ in range(40):
+    for _ in range(12):
         origin = theta + step * widths_at(kernel, x, origin)
     both = jnp.asarray(x, jnp.float32), jnp.asarray(origin, jnp.float32)
-    slope = np.asarray(jax.vmap(jax.jacfwd(kernel.widths, argnums=1))(*both), np.float64)
+    slope = np.asarray(_widths(kernel, *both)[1], np.float64)
     jacobian = np.eye(theta.shape[1]) - step[:, None] * slope
     return origin, 1 / np.abs(np.linalg.det(jacobian))
 
@@ -531,6 +540,26 @@ def test_slopes_in_several_directions_add_up():
 def test_a_width_that_is_not_positive_is_refused():
     with pytest.raises(ValueError, match="not positive and finite in row"):
         ist.KSE(ist.Delta(lambda theta: theta)).supply(line_events())
+
+
+def test_a_prior_that_is_no_box_is_refused():
+    def draw_disc(key: Array) -> Array:
+        turn, radius = jax.random.split(key)
+        angle = jax.random.uniform(turn, maxval=2 * jnp.pi)
+        return jnp.sqrt(jax.random.uniform(radius)) * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+    def log_disc(theta: Array) -> Array:
+        return jnp.where(jnp.sum(theta**2) < 1.00001, 0.0, -jnp.inf)
+
+    disc = ist.CustomPrior(draw_disc, log_disc, low=[-1.0, -1.0], high=[1.0, 1.0])
+    events = ist.simulate(simulate, disc, 500, seed=13)
+    with pytest.raises(ValueError, match="density vanishes inside its edges low and high"):
+        ist.KSE(ist.Delta(0.2)).supply(events)
+    # A box given by functions is a box.
+    box = ist.CustomPrior(
+        lambda key: jax.random.uniform(key, (2,)), lambda theta: 0.0 * theta[0], low=0.0, high=1.0
+    )
+    ist.KSE(ist.Delta(0.2)).supply(ist.simulate(simulate, box, 500, seed=14))
 
 
 def test_a_finite_set_of_points_is_refused():

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from ..inputs import as_count, as_seed, bad_rows, finite_rows, require_float32
+from ..inputs import as_count, as_seed, bad_rows, finite_rows, kind_of, require_float32
 from ..supervision.records import AbstractRecord
 from ..world.prior import AbstractPrior
 from ..world.simulator import Simulator
@@ -69,7 +69,7 @@ def draw(
             "Mixed methods train on stored events: ist.fit(ist.simulate(…), ist.Mix(…))."
         )
     if not isinstance(prior, AbstractPrior):
-        raise TypeError(f"prior must be a prior such as ist.Uniform; got {type(prior).__name__}.")
+        raise TypeError(f"prior must be a prior such as ist.Uniform; got {kind_of(prior)}.")
     drawn = method.draw(simulator, prior, as_count(n, "n"), seed=as_seed(seed), show=progress_bar)
     names = getattr(simulator, "x_names", None) or tuple(f"x{i}" for i in range(drawn.x.shape[1]))
     return Records(drawn.x, drawn.record, method, prior, tuple(names))

@@ -21,7 +21,7 @@ from ..estimator import (
     with_network,
 )
 from ..events.events import Events
-from ..inputs import as_count, as_seed, bad_rows, finite_rows, warn_user
+from ..inputs import as_count, as_seed, bad_rows, finite_rows, kind_of, warn_user
 from ..models.architecture import (
     AbstractArchitecture,
     DirectRatio,
@@ -36,6 +36,7 @@ from ..models.potential import AbstractModel, PotentialModel
 from ..progress import progress
 from ..supervision.kernels import AbstractKernel, largest_widths
 from ..supervision.records import Row
+from ..supervision.references import ReferencePoint
 from ..supervision.supervision import StoredLaw, trusted_region
 from ..world.prior import AbstractPrior
 from .draw import Records
@@ -135,6 +136,12 @@ def fit(
         seed: everything random follows from it; the same seed gives the same weights.
     """
     training = Training() if training is None else training
+    if not isinstance(training, Training):
+        raise TypeError(f"training must be ist.Training(…); got {kind_of(training)}.")
+    if start is not None and not isinstance(start, AbstractEstimator):
+        raise TypeError(
+            f"start must be a trained estimator, from ist.fit or ist.load; got {kind_of(start)}."
+        )
     seed, members = as_seed(seed), as_count(members, "members")
     method = _method(events, method)
     supply = _supply(events, method)
@@ -218,6 +225,9 @@ def _supply(events: Events | Records, method: AbstractMethod) -> _Supplied:
         theta = next(v for k, v in vars(events.record).items() if k.startswith("theta"))
         rows = np.asarray(theta).reshape(-1, events.prior.dim)
         low, high = trusted_region(events.prior, rows)
+        if isinstance(events.method.supervision, ReferencePoint):
+            point = np.asarray(events.method.supervision.theta_ref)
+            low, high = np.minimum(low, point), np.maximum(high, point)
         weight = np.ones(len(events))
         return _Supplied(events.x, weight, events.record, None, None, events.prior, low, high)
     for kernel in _kernels(method):
@@ -255,11 +265,11 @@ def _architecture(network: Any) -> AbstractArchitecture:  # noqa: ANN401
         return Potential()
     if isinstance(network, AbstractArchitecture):
         return network
-    if callable(network):
+    if callable(network) and not isinstance(network, type):
         return Potential(network)
     raise TypeError(
         "network must be such as ist.MLP((64, 64)), ist.Potential(…), ist.DirectScore(…), "
-        f"ist.DirectRatio(…), or a function (in_size, out_size, *, key); got {network!r}."
+        f"ist.DirectRatio(…), or a function (in_size, out_size, *, key); got {kind_of(network)}."
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..events.events import Events
-from ..inputs import Input, as_floats
+from ..inputs import Input, as_count, as_floats, kind_of
 from ..serial import known
 from ..supervision.candidates import (
     AbstractCandidateLaw,
@@ -195,12 +195,14 @@ def KSE(kernel: AbstractKernel, difference: AbstractDifference | None = None) ->
     the kernel score approximation, biased at second order in the width.
     """
     difference = Linear() if difference is None else difference
+    if not isinstance(difference, AbstractDifference):
+        raise TypeError(f"difference must be such as ist.Sign(); got {kind_of(difference)}.")
     return Method("KSE", KernelScore(_kernel(kernel), difference), SquaredError())
 
 
 def KLRE(kernel: AbstractKernel, loss: AbstractRatioLoss | None = None) -> Method:
     """Kernel Likelihood Ratio Estimation: classify between neighbouring θ (`eq:pi_pair_kernel`)."""
-    return Method("KLRE", LabelledPairs(KernelPairs(_kernel(kernel))), loss or Logistic())
+    return Method("KLRE", LabelledPairs(KernelPairs(_kernel(kernel))), _ratio_loss(loss))
 
 
 def CARL(
@@ -219,10 +221,12 @@ def CARL(
     """
     if reference is None:
         law = Independent() if pairs is None else pairs
-        return Method("CARL", LabelledPairs(law), loss or Logistic())
+        if not isinstance(law, AbstractPairLaw):
+            raise TypeError(f"pairs must be such as ist.CustomPairs(…); got {kind_of(law)}.")
+        return Method("CARL", LabelledPairs(law), _ratio_loss(loss))
     if pairs is not None:
         raise ValueError("give either reference= or pairs=, not both.")
-    return Method("CARL", _reference(reference), loss or Logistic())
+    return Method("CARL", _reference(reference), _ratio_loss(loss))
 
 
 def DCTR(reference: Input | Events) -> Method:
@@ -254,15 +258,32 @@ def KCE(
             "KCE takes a kernel such as ist.Rectangular(0.4), ist.MultiScale() or "
             f"ist.Independent(); got {candidates!r}."
         )
-    return Method("KCE", CandidateSets(law, number), SoftmaxCrossEntropy())
+    return Method("KCE", CandidateSets(law, as_count(number, "number")), SoftmaxCrossEntropy())
 
 
 def Mix(methods: Mapping[Method, float] | Sequence[tuple[float, Method]]) -> MixedMethod:
     """A weighted sum of methods: `ist.Mix([(1.0, ist.KCE()), (0.1, ist.KSE(kernel))])`."""
-    pairs = [(w, m) for m, w in methods.items()] if isinstance(methods, Mapping) else list(methods)
-    if not pairs or not all(isinstance(m, Method) and w > 0 for w, m in pairs):
-        raise ValueError("Mix takes a list of (positive weight, method).")
+    expected = "Mix takes a list of (positive weight, method), such as [(1.0, ist.KCE())]"
+    pairs: list[Any] = []
+    if isinstance(methods, Mapping):
+        pairs = [(weight, method) for method, weight in methods.items()]
+    elif isinstance(methods, Sequence) and not isinstance(methods, str):
+        pairs = list(methods)
+    for pair in pairs or [methods]:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise ValueError(f"{expected}; got {kind_of(pair)}.")
+        weight, method = pair
+        if not (isinstance(method, Method) and isinstance(weight, int | float) and weight > 0):
+            raise ValueError(f"{expected}; got ({weight!r}, {kind_of(method)}).")
     return MixedMethod(tuple(m for _, m in pairs), tuple(float(w) for w, _ in pairs))
+
+
+def _ratio_loss(loss: object) -> AbstractRatioLoss:
+    if loss is None:
+        return Logistic()
+    if not isinstance(loss, AbstractRatioLoss):
+        raise TypeError(f"loss must be such as ist.Logistic(); got {kind_of(loss)}.")
+    return loss
 
 
 def _kernel(kernel: object) -> AbstractKernel:

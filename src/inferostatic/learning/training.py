@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import optax
 
+from ..inputs import kind_of
 from ..serial import known
 
 
@@ -92,6 +93,18 @@ class Training:
         for name, value in positive.items():
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        numbers = {
+            name: getattr(self, name)
+            for name in ("learning_rate", "weight_decay", "validation_fraction", "clip")
+            if not (name == "clip" and self.clip is None)
+        }
+        for name, value in numbers.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number; got {value!r}.")
+        if not isinstance(self.schedule, AbstractSchedule):
+            raise TypeError(
+                f"schedule must be ist.Cosine() or ist.Constant(); got {kind_of(self.schedule)}."
+            )
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive; got {self.learning_rate}.")
         if not 0 <= self.validation_fraction < 1:

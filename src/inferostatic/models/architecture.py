@@ -79,7 +79,7 @@ class Potential(AbstractArchitecture):
 
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> PotentialModel:
         """A potential with fresh weights."""
-        network = self.network(shapes.x_dim + shapes.theta_dim, 1, key=key)
+        network = _build(self.network, shapes.x_dim + shapes.theta_dim, 1, key=key)
         return PotentialModel(shapes.x_features, _theta_map(shapes), network)
 
 
@@ -93,7 +93,8 @@ class DirectScore(AbstractArchitecture):
 
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> ScoreModel:
         """A score network with fresh weights."""
-        network = self.network(shapes.x_dim + shapes.theta_dim, shapes.theta_dim, key=key)
+        in_size = shapes.x_dim + shapes.theta_dim
+        network = _build(self.network, in_size, shapes.theta_dim, key=key)
         scale = jnp.asarray(shapes.theta_scale)
         return ScoreModel(shapes.x_features, _theta_map(shapes), network, scale)
 
@@ -108,8 +109,31 @@ class DirectRatio(AbstractArchitecture):
 
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> RatioModel:
         """A ratio network with fresh weights."""
-        network = self.network(shapes.x_dim + 2 * shapes.theta_dim, 2, key=key)
+        network = _build(self.network, shapes.x_dim + 2 * shapes.theta_dim, 2, key=key)
         return RatioModel(shapes.x_features, _theta_map(shapes), network)
+
+
+def _build(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    """Build a network, which a user may have written, and check that it is one."""
+    remedy = (
+        "A network is built by a function (in_size, out_size, *, key) that returns an Equinox "
+        f"module with weights, which maps a vector of {in_size} to one of {out_size} here."
+    )
+    try:
+        network = choice(in_size, out_size, key=key)
+        inputs = jax.ShapeDtypeStruct((in_size,), jnp.float32)
+        output = eqx.filter_eval_shape(network, inputs)
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        if isinstance(choice, MLP):
+            raise
+        told = str(error).rstrip(".")
+        raise TypeError(f"the network could not be built or applied: {told}. {remedy}") from error
+    shape = getattr(output, "shape", None)
+    if shape != (out_size,):
+        raise TypeError(f"the network gives an output of shape {shape}. {remedy}")
+    if not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
+        raise TypeError(f"the network has no weights to train. {remedy}")
+    return network
 
 
 def _theta_map(shapes: Shapes) -> AbstractFeatureMap:

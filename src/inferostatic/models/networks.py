@@ -6,7 +6,7 @@ plain `jnp`, because exporters cannot differentiate through library layers.
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -121,7 +121,9 @@ class MLPNetwork(AbstractFeedForward):
         return last(self.activation(z)), (slope(z)[None] * tangents) @ last.weight.T
 
 
-def _as_widths(widths: Sequence[int]) -> tuple[int, ...]:
+def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
+    if isinstance(widths, int | float | str):
+        raise TypeError(f"widths must be a list such as (64, 64); got {widths!r}.")
     values = tuple(int(width) for width in widths)
     if not values or min(values) < 1:
         raise ValueError(f"an MLP needs at least one hidden layer of positive width; got {widths}.")

@@ -36,6 +36,8 @@ from .supervision import (
 
 #: Above this slope ∂λ/∂θ the bias of form 2 is no longer small (12% at 0.14).
 LARGEST_SLOPE = 0.1
+#: Stored events around which the prior's density is looked at.
+TRIED_EVENTS = 1000
 
 
 @known
@@ -83,6 +85,7 @@ class KernelScore(AbstractSupervision):
                 "a smaller width or simulate wider."
             )
         law = StoredLaw(prior, inner_low.astype(np.float32), inner_high.astype(np.float32))
+        _refuse_gaps(law, events.theta, farthest)
         return Supply(plain_rows(events), events.weight, law)
 
     def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> ScoreTarget:
@@ -119,6 +122,26 @@ class KernelScore(AbstractSupervision):
         moved = theta + np.asarray(epsilon, np.float64)
         x = simulate_at(simulator, moved, seed=seed, asked_because=because, progress_bar=show)
         return Drawn(x, ScoreTarget(theta=theta32, target=target, weight=jnp.ones(n)))
+
+
+def _refuse_gaps(law: StoredLaw, theta: np.ndarray, farthest: np.ndarray) -> None:
+    """Raise where a user's density vanishes within its edges: at such walls nothing protects θ."""
+    theta = theta[:TRIED_EVENTS]
+    theta = theta[np.all((theta >= law.low) & (theta <= law.high), axis=1)]
+    sign = np.random.default_rng(0).choice([-1.0, 1.0], size=theta.shape)
+    if len(theta) == 0:
+        return
+    # A little less than the reach, since float32 may put a corner on a wall just outside it.
+    for step in (0.999 * sign * farthest, -0.999 * sign * farthest):
+        nowhere = np.isneginf(law.prior.log_prob(theta + step))
+        if nowhere.any():
+            where = theta[nowhere][0].round(4).tolist()
+            raise ValueError(
+                "the prior's density vanishes inside its edges low and high, within the kernel's "
+                f"reach of θ = {where}: displacements from there were never simulated, which would "
+                "bias the score by about 1/width. Give a prior on a box, or use ist.KCE() or "
+                "ist.KLRE(…), which are exact for any prior."
+            )
 
 
 @eqx.filter_jit

@@ -59,7 +59,7 @@ def keep_compilations() -> None:
     """Let JAX keep compiled code between runs of the command, unless the user chose a place."""
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "inferostatic"
         jax.config.update("jax_compilation_cache_dir", str(folder))
 

@@ -427,6 +427,7 @@ class Discrete(AbstractPrior):
     points: np.ndarray
     probability: np.ndarray
     names: tuple[str, ...] = eqx.field(static=True)
+    edges: np.ndarray
 
     def __init__(
         self, points: Input, probability: Input | None = None, names: Sequence[str] | None = None
@@ -453,12 +454,19 @@ class Discrete(AbstractPrior):
             )
         self.probability = (given / given.sum()).astype(np.float32)
         self.names = as_names(names, self.points.shape[1], "theta")
+        # Cumulative probabilities in 32-bit integers: float32 has too few digits for a million
+        # stored θ.
+        cumulative = np.cumsum(given.astype(np.float64))
+        self.edges = np.round(cumulative[:-1] / cumulative[-1] * 2**32).astype(np.uint32)
+
+    def stored_fields(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        return {"points": self.points, "probability": self.probability, "names": self.names}
 
     def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
         """One of the points."""
-        edges = jnp.cumsum(jnp.asarray(self.probability))
-        u = jax.random.uniform(key) * edges[-1]
-        return jnp.asarray(self.points)[jnp.searchsorted(edges, u, side="right")]
+        u = jax.random.bits(key, (), jnp.uint32)
+        return jnp.asarray(self.points)[jnp.searchsorted(jnp.asarray(self.edges), u, side="right")]
 
     def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """Ln of the probability of the point θ, −inf elsewhere."""
