@@ -14,6 +14,7 @@ import argparse
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.optimize import minimize
 
 import inferostatic as ist
 
@@ -25,7 +26,7 @@ PRIOR = ist.Uniform(
     [0.50, 135.0, 0.060],
     names=("signal_fraction", "peak_mass_GeV", "slope_per_GeV"),
 )
-SCANS = {0: np.linspace(0.10, 0.30, 41), 1: np.linspace(123.0, 127.0, 41)}
+SCANS = {0: np.linspace(0.14, 0.27, 41), 1: np.linspace(123.9, 125.9, 41)}
 
 
 def print_errors(estimator: ist.Estimator, toy: ist.toys.FallingSpectrumWithPeak) -> None:
@@ -49,6 +50,37 @@ def print_errors(estimator: ist.Estimator, toy: ist.toys.FallingSpectrumWithPeak
     print(f"{'':32}{'spread':>10}{'rms error':>12}")
     for name, size, wrong in zip(names, spread, error, strict=True):
         print(f"{name:32}{size:10.3g}{wrong:12.2g}")
+
+
+def exact_fit(
+    toy: ist.toys.FallingSpectrumWithPeak, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The maximum of the exact likelihood, with errors from the sum of the products of scores."""
+    low, high = PRIOR.support
+    found = minimize(
+        # In units of the prior, because the parameters differ by orders of magnitude.
+        lambda unit: -toy.log_prob(x, low + unit * (high - low)).sum(),
+        x0=np.full(3, 0.5),
+        jac=lambda unit: -toy.score(x, low + unit * (high - low)).sum(axis=0) * (high - low),
+        bounds=[(0, 1)] * 3,
+    )
+    theta = low + found.x * (high - low)
+    score = toy.score(x, theta)
+    return theta, np.sqrt(np.diag(np.linalg.inv(score.T @ score)))
+
+
+def print_fits(
+    estimator: ist.Estimator, toy: ist.toys.FallingSpectrumWithPeak, x: np.ndarray
+) -> None:
+    """Both maximum likelihood fits of the observed events."""
+    fit = ist.maximum_likelihood(estimator, x, throw=False)
+    best, errors = exact_fit(toy, x)
+    print(f"\n{len(x)} observed events made at {TRUTH.tolist()}: {fit.message}")
+    print(f"{'':32}{'exact':>18}{'learned':>18}")
+    rows = zip(PRIOR.names, best, errors, fit.theta, fit.errors, strict=True)
+    for name, exact, exact_error, learned, learned_error in rows:
+        cells = [f"{exact:.4g} ± {exact_error:.2g}", f"{learned:.4g} ± {learned_error:.2g}"]
+        print(f"{name:32}" + "".join(f"{cell:>18}" for cell in cells))
 
 
 def scan(log_likelihood: np.ndarray) -> np.ndarray:
@@ -98,8 +130,7 @@ def main() -> None:
     estimator = ist.fit(events, training=ist.Training(epochs=arguments.epochs), seed=2)
     print_errors(estimator, toy)
     x = toy(np.tile(TRUTH, (OBSERVED, 1)), np.random.default_rng(4))
-    fit = ist.maximum_likelihood(estimator, x, throw=False)
-    print(f"\n{OBSERVED} observed events made at {TRUTH.tolist()}\n{fit}")
+    print_fits(estimator, toy, x)
     save_figure(estimator, toy, x, arguments.figure)
 
 

@@ -24,6 +24,8 @@ SHOWN_ROWS = 5
 FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 FLOAT32_INTEGERS = 2**24
+#: Steps of float32 that a column's standard deviation should span.
+FEWEST_STEPS = 100
 
 
 def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
@@ -131,6 +133,14 @@ def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
             f"{name} column {column!r} has values below float32's smallest normal number, "
             f"{FLOAT32_TINY:.3g}, in {rows}; models read them as 0. "
             "If their size matters, give the logarithm of this column instead."
+        )
+    spread = np.std(array, axis=0)
+    steps = np.spacing(np.max(size, axis=0, initial=0).astype(np.float32)).astype(np.float64)
+    coarse = (spread > 0) & (spread < FEWEST_STEPS * steps)
+    if coarse.any():
+        warn_user(
+            f"{name} column {names[int(np.argmax(coarse))]!r} varies by only a few of float32's "
+            "steps at its size, and models compute in float32. Subtract an offset from it."
         )
 
 

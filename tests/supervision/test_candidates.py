@@ -232,8 +232,10 @@ def test_records_put_the_true_one_first():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="at least one candidate"):
+    with pytest.raises(ValueError, match="number must be at least 1; got 0"):
         ist.KCE(number=0)
+    with pytest.raises(ValueError, match="at least one candidate besides θ' is needed"):
+        CandidateSets(MultiScale(), 0)
     for smallest, largest in [(0.0, 1.0), (0.5, 0.1), (0.1, 1.5)]:
         with pytest.raises(ValueError, match="fractions of the prior's width"):
             ist.MultiScale(smallest, largest)

@@ -34,7 +34,9 @@ from ..models.features import AbstractFeatureMap, Identity
 from ..models.networks import NetworkChoice
 from ..models.potential import AbstractModel, PotentialModel
 from ..progress import progress
+from ..supervision.candidates import AbstractCandidateLaw
 from ..supervision.kernels import AbstractKernel, largest_widths
+from ..supervision.pairs import AbstractPairLaw
 from ..supervision.records import Row
 from ..supervision.references import ReferencePoint
 from ..supervision.supervision import StoredLaw, trusted_region
@@ -132,7 +134,7 @@ def fit(
             `ist.Potential(…)`, `ist.DirectScore(…)`, `ist.DirectRatio(…)`.
         members: networks trained side by side and averaged.
         training: the knobs, `ist.Training(epochs=…, …)`.
-        start: continue from this estimator's weights.
+        start: continue from this estimator's weights, with its method unless one is given.
         seed: everything random follows from it; the same seed gives the same weights.
     """
     training = Training() if training is None else training
@@ -143,6 +145,8 @@ def fit(
             f"start must be a trained estimator, from ist.fit or ist.load; got {kind_of(start)}."
         )
     seed, members = as_seed(seed), as_count(members, "members")
+    if method is None and start is not None and isinstance(events, Events):
+        method = start.method
     method = _method(events, method)
     supply = _supply(events, method)
     if start is not None:
@@ -257,7 +261,17 @@ def _kernels(method: AbstractMethod) -> list[AbstractKernel]:
 
 
 def _uses_x(method: AbstractMethod) -> bool:
-    return any(kernel.depends_on_x for kernel in _kernels(method))
+    # A user's own pair or candidate law may look at x as well.
+    laws = jax.tree.leaves(method, is_leaf=_is_law)
+    foreign = any(_is_law(law) and not type(law).__module__.startswith(_PACKAGE) for law in laws)
+    return foreign or any(kernel.depends_on_x for kernel in _kernels(method))
+
+
+_PACKAGE = __name__.split(".")[0] + "."
+
+
+def _is_law(node: object) -> bool:
+    return isinstance(node, AbstractPairLaw | AbstractCandidateLaw)
 
 
 def _architecture(network: Any) -> AbstractArchitecture:  # noqa: ANN401
@@ -404,6 +418,7 @@ def _train(job: Job, weights: Array, examples: Examples, split: _Split, seed: in
         key = jax.random.fold_in(jax.random.key(seed), 2)
         held = fixed_records(job, examples.take(jnp.asarray(split.validation)), key)
     state = initial_state(job, weights)
+    numbers = _example_size(job, examples)
     members = len(weights)
     best, best_loss = weights, np.full(members, np.inf)
     best_epoch = np.zeros(members, int)
@@ -413,7 +428,8 @@ def _train(job: Job, weights: Array, examples: Examples, split: _Split, seed: in
         for epoch in range(training.epochs):
             began = time.perf_counter()
             before = state.weights
-            state, train_loss = _epoch(job, state, examples, split.train, seed, epoch)
+            stream = _Stream(seed, epoch)
+            state, train_loss = _epoch(job, state, examples, split.train, numbers, stream)
             held_loss = np.full(members, np.nan)
             if held is not None:
                 held_loss = np.asarray(mean_losses(job, state.weights, held), np.float64)
@@ -452,14 +468,22 @@ def _last_improvement(losses: np.ndarray) -> np.ndarray:
     return np.argmin(np.where(np.isfinite(losses), losses, np.inf), axis=0) + 1
 
 
+@dataclasses.dataclass(frozen=True)
+class _Stream:
+    """Where an epoch's randomness comes from."""
+
+    seed: int
+    epoch: int
+
+
 def _epoch(
-    job: Job, state: State, examples: Examples, train: np.ndarray, seed: int, epoch: int
+    job: Job, state: State, examples: Examples, train: np.ndarray, numbers: int, stream: _Stream
 ) -> tuple[State, np.ndarray]:
-    """One pass over the training events in a fresh order."""
+    """One pass over the training events in a fresh order; `numbers` is the size of an example."""
     training = job.training
     batch = min(training.batch_size, len(train))
     steps = -(-len(train) // batch)
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 11, epoch]))
+    rng = np.random.default_rng(np.random.SeedSequence([stream.seed, 11, stream.epoch]))
     copies = 1 if training.shared_batches else len(state.weights)
     order = np.full((copies, steps * batch), -1, np.int32)
     for copy in range(copies):
@@ -468,8 +492,9 @@ def _epoch(
     order = order[0] if training.shared_batches else order
     real = np.full(steps, batch, np.float32)
     real[-1] = len(train) - (steps - 1) * batch
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 4), epoch)
-    block = _steps_per_call(examples, batch * copies)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(stream.seed), 4), stream.epoch)
+    # As many steps as fit the bound on memory: usually a whole epoch in one call.
+    block = max(1, BLOCK_NUMBERS // (numbers * batch * copies))
     steps_of = compiled_steps(job)
     losses = []
     for number, first in enumerate(range(0, steps, block)):
@@ -487,13 +512,11 @@ def _epoch(
     return state, np.concatenate(losses).sum(axis=0) / len(train)
 
 
-def _steps_per_call(examples: Examples, batch: int) -> int:
-    """As many steps as fit the bound on memory; usually a whole epoch."""
-    leaves = jax.tree.leaves(examples)
-    numbers = sum(int(np.prod(leaf.shape[1:])) for leaf in leaves)
-    # Fresh candidate sets are the largest records: allow for sixteen copies of θ.
-    fresh = 0 if examples.rows is None else 16 * examples.rows.theta.shape[1]
-    return max(1, BLOCK_NUMBERS // ((numbers + fresh) * batch))
+def _example_size(job: Job, examples: Examples) -> int:
+    """Numbers that one supervised example holds."""
+    one = examples.take(jnp.zeros(1, jnp.int32))
+    shapes = eqx.filter_eval_shape(fixed_records, job, one, jax.random.key(0))
+    return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 
 def _check_loss(
@@ -539,7 +562,7 @@ def _remarks(
     if held is None:
         some = examples.take(jnp.asarray(train[:CHECKED_TARGETS]))
         held = fixed_records(job, some, jax.random.fold_in(jax.random.key(seed), 2))
-    fraction = float(beyond_limit(job, weights[0], held))
+    fraction = max(float(beyond_limit(job, member, held)) for member in weights)
     if fraction == 0:
         return ()
     remark = (

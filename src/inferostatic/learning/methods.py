@@ -5,7 +5,7 @@ potential with a weighted sum of them.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -261,13 +261,11 @@ def KCE(
     return Method("KCE", CandidateSets(law, as_count(number, "number")), SoftmaxCrossEntropy())
 
 
-def Mix(methods: Mapping[Method, float] | Sequence[tuple[float, Method]]) -> MixedMethod:
+def Mix(methods: Sequence[tuple[float, Method]]) -> MixedMethod:
     """A weighted sum of methods: `ist.Mix([(1.0, ist.KCE()), (0.1, ist.KSE(kernel))])`."""
     expected = "Mix takes a list of (positive weight, method), such as [(1.0, ist.KCE())]"
     pairs: list[Any] = []
-    if isinstance(methods, Mapping):
-        pairs = [(weight, method) for method, weight in methods.items()]
-    elif isinstance(methods, Sequence) and not isinstance(methods, str):
+    if isinstance(methods, Sequence) and not isinstance(methods, str):
         pairs = list(methods)
     for pair in pairs or [methods]:
         if not (isinstance(pair, tuple | list) and len(pair) == 2):

@@ -138,8 +138,8 @@ class Delta(AbstractProductKernel):
     def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """Refuse: a delta kernel has no density."""
         raise TypeError(
-            "the delta kernel has no density, which this use needs (a width that depends on θ, a "
-            "non-uniform prior or stored parameter points); use Rectangular instead."
+            "the delta kernel has no density, which this use needs (a width that depends on θ, or "
+            "stored parameter points); use Rectangular instead."
         )
 
     @property

@@ -7,7 +7,6 @@ simulating where the flowchart says.
 
 import abc
 import dataclasses
-import warnings
 
 import equinox as eqx
 import jax
@@ -17,12 +16,15 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
 from ..events.simulate import simulate_at
+from ..inputs import warn_user
 from ..world.prior import AbstractPrior, Discrete
 from ..world.simulator import Simulator
 from .records import AbstractRecord, Capability, Row
 
 #: More distinct θ than this look like draws from an unknown continuous law.
 FINITE_SET = 1000
+#: Standard errors between the weighted θ and the prior that call for a warning.
+LARGEST_PULL = 6.0
 
 
 class StoredLaw(eqx.Module):
@@ -76,16 +78,40 @@ class AbstractSupervision(eqx.Module):
 def law_of(events: Events) -> AbstractPrior:
     """The law the stored θ follow: the given prior, or the stored θ themselves."""
     if events.prior is not None:
+        _compare_with_weights(events, events.prior)
         return events.prior
     law = events.stored_law()
     if len(law.points) > FINITE_SET:
-        warnings.warn(
+        warn_user(
             "these events have no prior=, the law their θ were drawn from. Candidates are taken "
             "from the stored θ themselves, which is exact but never local, and the trusted region "
-            "is their range. Give Events(..., prior=ist.Uniform(low, high)) to use kernels.",
-            stacklevel=2,
+            "is their range. Give Events(..., prior=ist.Uniform(low, high)) to use kernels."
         )
     return law
+
+
+def _compare_with_weights(events: Events, prior: AbstractPrior) -> None:
+    """Warn where weighted θ do not follow the prior: ln E[w|θ] would be learned with ln p.
+
+    With weights, `prior` must be the law of the *weighted* θ.
+    """
+    weight = events.weight
+    if (weight == weight[0]).all():
+        return
+    centre, scale = prior.centre_and_scale
+    away = events.theta - centre
+    mean = weight @ away / weight.sum()
+    # A user's prior knows its centre only from a few thousand draws.
+    error = np.hypot(np.sqrt(weight**2 @ away**2) / weight.sum(), scale / 64)
+    pull = np.abs(mean) / error
+    if (pull > LARGEST_PULL).any():
+        worst = int(np.argmax(pull))
+        warn_user(
+            f"the weighted mean of {events.theta_names[worst]} is {(mean + centre)[worst]:.4g}, "
+            f"{pull[worst]:.0f} standard errors from the prior's {centre[worst]:.4g}: the weights "
+            "depend on θ, and the model would learn their mean along with the density. `prior` "
+            "must be the law of the weighted θ; divide the weights by their mean at each θ."
+        )
 
 
 def plain_rows(events: Events) -> Row:

@@ -456,8 +456,9 @@ class Discrete(AbstractPrior):
         self.names = as_names(names, self.points.shape[1], "theta")
         # Cumulative probabilities in 32-bit integers: float32 has too few digits for a million
         # stored θ.
-        cumulative = np.cumsum(given.astype(np.float64))
-        self.edges = np.round(cumulative[:-1] / cumulative[-1] * 2**32).astype(np.uint32)
+        cumulative = np.cumsum(self.probability.astype(np.float64))
+        edges = np.round(cumulative[:-1] / cumulative[-1] * 2**32)
+        self.edges = np.minimum(edges, 2**32 - 1).astype(np.uint32)
 
     def stored_fields(self) -> dict[str, Any]:
         """What the constructor takes."""
