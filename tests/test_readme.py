@@ -66,8 +66,8 @@ def test_the_quickstart_runs(
     monkeypatch.setattr("sys.argv", [str(small), "--figure", "scores.png"])
     monkeypatch.chdir(tmp_path)
     left = runpy.run_path(str(small), run_name="__main__")
-    assert [str(e.method) for e in left["estimators"].values()] == ["KCE", "KLRE", "KSE"]
-    assert [e.members for e in left["estimators"].values()] == [1, 5, 1]
+    assert [str(e.method) for e in left["estimators"].values()] == ["KCE", "KLRE", "KSE", "KCE"]
+    assert [e.members for e in left["estimators"].values()] == [1, 5, 1, 1]
     assert left["est"].theta_names == ("a", "b", "c")
     # The exact answer does not depend on any training.
     assert "1.46 ± 0.05   2.88 ± 0.09   4.02 ± 0.13" in capsys.readouterr().out

@@ -134,9 +134,11 @@ def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
             f"{FLOAT32_TINY:.3g}, in {rows}; models read them as 0. "
             "If their size matters, give the logarithm of this column instead."
         )
-    spread = np.std(array, axis=0)
-    steps = np.spacing(np.max(size, axis=0, initial=0).astype(np.float32)).astype(np.float64)
-    coarse = (spread > 0) & (spread < FEWEST_STEPS * steps)
+    spread = np.std(array, axis=0, dtype=np.float64)
+    steps = np.max(size, axis=0).astype(np.float64) * float(np.finfo(np.float32).eps)
+    # The standard deviation of a constant column need not vanish, its range does.
+    varies = np.max(array, axis=0) > np.min(array, axis=0)
+    coarse = varies & ~np.any(lost, axis=0) & (spread < FEWEST_STEPS * steps)
     if coarse.any():
         warn_user(
             f"{name} column {names[int(np.argmax(coarse))]!r} varies by only a few of float32's "

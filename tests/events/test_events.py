@@ -464,3 +464,10 @@ def test_points_of_a_discrete_prior_are_recognised_after_rounding() -> None:
     near = np.array([[0.1, 0.2], [np.float32(0.3), 1e-3 * (1 + 3e-7)]])
     assert len(ist.Events(x=X[:2], theta=near, prior=prior)) == 2
     assert len(events(prior=events().stored_law())) == N
+
+
+def test_a_column_that_float32_cannot_resolve_is_told() -> None:
+    seconds = 1.7e9 + np.linspace(0, 300, 50)
+    with pytest.warns(UserWarning, match="'x1' varies by only a few of float32's steps"):
+        ist.Events(x=np.stack([np.linspace(0, 1, 50), seconds], axis=1), theta=np.zeros((50, 1)))
+    ist.Events(x=np.full((50, 1), 0.1), theta=np.full((50, 1), 1.7e9))

@@ -283,7 +283,8 @@ def _architecture(network: Any) -> AbstractArchitecture:  # noqa: ANN401
         return Potential(network)
     raise TypeError(
         "network must be such as ist.MLP((64, 64)), ist.Potential(…), ist.DirectScore(…), "
-        f"ist.DirectRatio(…), or a function (in_size, out_size, *, key); got {kind_of(network)}."
+        f"ist.DirectRatio(…), or a function (in_size, out_size, *, key); got "
+        f"{kind_of(network) if isinstance(network, type) else repr(network)}."
     )
 
 
