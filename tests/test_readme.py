@@ -1,4 +1,4 @@
-"""The README's quickstart is the one of `examples/quickstart.py`, and it runs."""
+"""The README's quickstart runs, its links lead somewhere, and the API page is complete."""
 
 import dataclasses
 import re
@@ -87,3 +87,9 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
     local = [link for link in links if not link.startswith("http")]
     assert local
     assert [link for link in local if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", dir(ist))
+def test_the_api_page_has_every_public_name(name: str) -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert re.search(rf"^::: inferostatic\.{name}$|^`ist\.{name}` ", page, re.MULTILINE)
