@@ -6,8 +6,6 @@ replaces the old file only when the new one is complete.
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .files import write_whole
 
 FORMAT = "inferostatic-model"
 VERSION = 1
@@ -27,28 +27,14 @@ def write_archive(path: str | Path, header: Mapping[str, Any], arrays: Mapping[s
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot save to {path}: the folder {path.parent} does not exist.")
     text = json.dumps({"format": FORMAT, "version": VERSION, **header}, indent=1)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w") as archive:
-            archive.writestr(HEADER, text, compress_type=zipfile.ZIP_DEFLATED)
-            for name, array in arrays.items():
-                buffer = io.BytesIO()
-                np.save(buffer, np.asarray(array), allow_pickle=False)
-                archive.writestr(f"arrays/{name}.npy", buffer.getvalue())
-        os.chmod(temporary, _mode(path))
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _mode(path: Path) -> int:
-    """Permissions of the file to be replaced, or those of any new file: mkstemp's are private."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(HEADER, text, compress_type=zipfile.ZIP_DEFLATED)
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, np.asarray(array), allow_pickle=False)
+            archive.writestr(f"arrays/{name}.npy", buffer.getvalue())
+    write_whole(path, packed.getvalue())
 
 
 def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
