@@ -4,10 +4,10 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 PIP_INSTALL = -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint docs bench clean
+.PHONY: help demo test test-slow lint docs bench bench-accuracy clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv  ## reproduce the paper and write paper-results/index.html
 	@.venv/bin/inferostatic paper --out paper-results
@@ -32,6 +32,9 @@ docs: .venv  ## build the documentation into site/
 
 bench: .venv .venv-peers  ## time training beside TensorFlow and PyTorch
 	@.venv/bin/python benchmarks/training.py
+
+bench-accuracy: .venv  ## measure accuracy against exact truth (hours; goes on where it stopped)
+	@.venv/bin/python benchmarks/accuracy.py
 
 clean:  ## remove environments, caches and everything that was generated
 	@rm -rf .venv .venv-peers site dist build paper-results

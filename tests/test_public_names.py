@@ -9,13 +9,14 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-CARL CapabilityError Constant Cosine CustomKernel CustomPairs CustomPrior DCTR Delta DirectRatio
-DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised Gaussian GlorotUniform
-History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP MaximumLikelihood Mix
-MultiScale Normal Potential Product Quantile RatioEstimator Raw Records Rectangular Savage
-ScoreEstimator Sign Square Standardised Training TrainingError Triangular TruncatedNormal Uniform
-draw fit forward_score load maximum_likelihood paper_network paper_ratio_network
-paper_score_network plots simulate toys
+Automatic CARL CapabilityError Comparison Constant Cosine CustomKernel CustomPairs CustomPrior DCTR
+Delta DirectRatio DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised Gaussian
+GlorotUniform History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP
+MaximumLikelihood Mix MultiScale Natural Normal ParticleSet PerParticle Potential Product Quantile
+RatioEstimator Raw Records Rectangular Residual Savage ScoreEstimator Setting Sign Square
+Standardised Training TrainingError Triangular TruncatedNormal TwoTower Uniform WidthChoice
+choose_width compare draw fit forward_score load maximum_likelihood pad_particles paper_network
+paper_ratio_network paper_score_network plots simulate toys
 """.split()
 
 
@@ -45,14 +46,26 @@ def arguments(function: Callable[..., Any]) -> str:
 SIGNATURES: dict[Callable[..., Any], str] = {
     ist.Events: "(*, x, theta, weight=None, latent=None, prior=None, x_names=None, "
     "theta_names=None)",
-    ist.fit: "(events, method=None, *, network=None, members=1, training=None, start=None, seed)",
+    ist.fit: "(events, method=None, *, network=None, members=None, training=None, start=None, "
+    "seed)",
+    ist.compare: "(events, settings, *, seed)",
+    ist.Setting: "(method=None, network=None, training=<factory>, members=1, name=None)",
     ist.load: "(path, network=None, *, supplied=None)",
     ist.simulate: "(simulator, prior, n, *, seed, progress_bar=None)",
     ist.draw: "(method, simulator, prior, n, *, seed, progress_bar=None)",
+    ist.choose_width: "(estimator, events, kernel=<class "
+    "'inferostatic.supervision.kernels.Delta'>, widths=None, *, prior=None, n=None, drawn=False, "
+    "seed, progress_bar=None)",
     ist.Estimator.potential: "(self, x, theta, *, memory_mb=None)",
     ist.Estimator.score: "(self, x, theta, *, memory_mb=None)",
     ist.Estimator.log_ratio: "(self, x, theta0, theta1, *, memory_mb=None)",
+    ist.Estimator.potential_grid: "(self, x, thetas, *, memory_mb=None)",
+    ist.Estimator.spread: "(self, x, theta, theta1=None, *, memory_mb=None)",
+    ist.ScoreEstimator.spread: "(self, x, theta, *, memory_mb=None)",
+    ist.RatioEstimator.spread: "(self, x, theta0, theta1, *, memory_mb=None)",
     ist.Estimator.save: "(self, path)",
+    ist.pad_particles: "(events, *, particles, names=None, event=None, padding=0.0, "
+    "truncate=False)",
 }
 
 
@@ -76,6 +89,7 @@ def test_the_knobs_of_training_are_these() -> None:
         "validation_fraction",
         "patience",
         "keep_best",
+        "choose",
         "shared_batches",
         "progress_bar",
     ]

@@ -6,6 +6,7 @@ in the quantity they model.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -29,9 +30,9 @@ from .inputs import (
     require_order,
     warn_user,
 )
-from .models.architecture import AbstractArchitecture, Shapes
+from .models.architecture import AbstractArchitecture, PairChoice, Shapes
 from .models.networks import NetworkChoice
-from .models.potential import AbstractModel
+from .models.potential import AbstractModel, AbstractScoreModel, PotentialModel
 from .serial import absent_names, describe, restore
 from .world.prior import AbstractPrior
 
@@ -39,8 +40,8 @@ from .world.prior import AbstractPrior
 MEMORY_MB = 256.0
 #: Fraction of events beyond the training range of some observable that calls for a warning.
 TOLERATED_OUTSIDE = 0.01
-#: Estimated live copies of every activation during an evaluation.
-LIVE_COPIES = 6
+#: Fewest and most events, and most θ, of one call.
+FEWEST_ROWS, MOST_ROWS, MOST_POINTS = 16, 1 << 20, 1 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,7 @@ class History:
         best_epoch: the epoch whose weights were kept, counted from 1, shape (members,).
         stopped: why training stopped, in words.
         warnings: remarks made during training.
+        choices: what was chosen by validation loss before training, in words.
     """
 
     train_loss: np.ndarray
@@ -62,6 +64,7 @@ class History:
     best_epoch: np.ndarray
     stopped: str
     warnings: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +86,17 @@ _OFFERS = {
     "ScoreEstimator": "only score",
     "RatioEstimator": "only log_ratio",
 }
-_QUESTIONS = ("potential", "score", "log_ratio")
+_QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
 _REGION = ("theta_low", "theta_high", "x_low", "x_high")
 _HISTORY = ("train_loss", "validation_loss", "seconds", "best_epoch")
+
+
+def _mean(values: Array) -> Array:
+    return jnp.mean(values, axis=0)
+
+
+def _standard_deviation(values: Array) -> Array:
+    return jnp.std(values, axis=0, ddof=1)
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -101,6 +112,7 @@ class AbstractEstimator:
         region: where it can be trusted.
         x_names, theta_names: names of the columns.
         history: losses and why training stopped.
+        training: how it was trained, with everything that was left open filled in.
     """
 
     model: AbstractModel
@@ -112,6 +124,7 @@ class AbstractEstimator:
     x_names: tuple[str, ...]
     theta_names: tuple[str, ...]
     history: History
+    training: Any = None
 
     @property
     def members(self) -> int:
@@ -136,6 +149,8 @@ class AbstractEstimator:
             "theta_names": self.theta_names,
             "stopped": self.history.stopped,
             "warnings": self.history.warnings,
+            "choices": self.history.choices,
+            "training": describe(self.training),
         }
         arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
         arrays |= {f"region/{f}": getattr(self.region, f) for f in _REGION}
@@ -166,6 +181,19 @@ class AbstractEstimator:
 
     def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
+        x_rows, *theta_rows = self._read(x, *thetas)
+        count = max(len(rows) for rows in (x_rows, *theta_rows))
+        for rows in (x_rows, *theta_rows):
+            if len(rows) not in (1, count):
+                raise ValueError(
+                    f"x has {len(x_rows)} rows and theta {[len(t) for t in theta_rows]}; give one "
+                    "θ for each event, one θ for all events, or one event for all θ."
+                )
+        self._check_region(x_rows, theta_rows)
+        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in (x_rows, *theta_rows)]
+
+    def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
+        """x and θ as matrices with the right columns."""
         require_order(column_names(x), self.x_names, "x")
         for theta in thetas:
             require_order(column_names(theta), self.theta_names, "theta")
@@ -179,19 +207,15 @@ class AbstractEstimator:
             raise ValueError("there are no events to evaluate: x or theta has no rows.")
         require_finite(x_rows, "x", "Remove or repair these events.")
         require_float32(x_rows, self.x_names, "x")
-        count = max(len(rows) for rows in (x_rows, *theta_rows))
-        for rows in (x_rows, *theta_rows):
-            if len(rows) not in (1, count):
-                raise ValueError(
-                    f"x has {len(x_rows)} rows and theta {[len(t) for t in theta_rows]}; give one "
-                    "θ for each event, one θ for all events, or one event for all θ."
-                )
-        for rows in theta_rows:
+        return [x_rows, *theta_rows]
+
+    def _check_region(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
+        """Refuse θ that are no numbers, and warn outside the trained region."""
+        for rows in thetas:
             require_finite(rows, "theta", "Give finite parameters.")
             require_float32(rows, self.theta_names, "theta")
             self._warn_theta(rows)
-        self.warn_outside(x_rows)
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in (x_rows, *theta_rows)]
+        self.warn_outside(x)
 
     def _check_columns(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
         x_dim, theta_dim = len(self.x_names), len(self.theta_names)
@@ -232,31 +256,111 @@ class AbstractEstimator:
                 "right order and units?"
             )
 
-    def _map(self, question: str, arrays: list[np.ndarray], memory_mb: float | None) -> np.ndarray:
+    def _map(
+        self,
+        question: str,
+        arrays: list[np.ndarray],
+        memory_mb: float | None,
+        *,
+        over: Callable[[Array], Array] = _mean,
+    ) -> np.ndarray:
         """Evaluate in padded chunks within a bound on memory; members are averaged."""
-        bound = MEMORY_MB if memory_mb is None else memory_mb
-        rows = _chunk_rows(self, bound)
         count = len(arrays[0])
         # Few shapes, so few compilations: a power of two for small inputs, the bound for large.
-        rows = min(rows, 1 << max(4, (count - 1).bit_length()))
+        rows = _rows_within(_bytes_allowed(memory_mb) / (self.members * self._bytes_each))
+        rows = min(rows, max(FEWEST_ROWS, _power_of_two(count)))
         parts = []
         for start in range(0, count, rows):
-            chunk = [array[start : start + rows] for array in arrays]
-            size = len(chunk[0])
-            padded = [np.concatenate([c, np.repeat(c[-1:], rows - size, axis=0)]) for c in chunk]
-            inputs = [jnp.asarray(c, jnp.float32) for c in padded]
-            parts.append(np.asarray(_evaluate(question, self.model, *inputs))[:size])
+            chunk = [_padded(array[start : start + rows], rows) for array in arrays]
+            values = np.asarray(_evaluate(question, over, self.model, *chunk))
+            parts.append(values[: count - start])
         return np.concatenate(parts).astype(np.float64)
 
+    def _deviation(
+        self, question: str, arrays: list[np.ndarray], memory_mb: float | None
+    ) -> np.ndarray:
+        """The standard deviation over members."""
+        if self.members == 1:
+            raise ValueError(
+                "the spread is that of an estimator's members, and this one has a single member; "
+                "train several: ist.fit(…, members=5)."
+            )
+        return self._map(question, arrays, memory_mb, over=_standard_deviation)
 
-def _chunk_rows(estimator: AbstractEstimator, memory_mb: float) -> int:
-    if not memory_mb > 0:
+    @functools.cached_property
+    def _bytes_each(self) -> int:
+        """All that one member computes for one event: more than is ever held at a time."""
+        model = _one_member(self.model)
+        x, theta = (_vector(len(names)) for names in (self.x_names, self.theta_names))
+        if isinstance(model, PotentialModel):
+            # A score carries a derivative by each parameter along with every number.
+            return (len(self.theta_names) + 1) * _bytes_of(model, "potential", x, theta)
+        if isinstance(model, AbstractScoreModel):
+            return _bytes_of(model, "score", x, theta)
+        return _bytes_of(model, "log_ratio", x, theta, theta)
+
+
+def _bytes_allowed(memory_mb: float | None) -> float:
+    bound = MEMORY_MB if memory_mb is None else memory_mb
+    if not bound > 0:
         raise ValueError(f"memory_mb must be positive; got {memory_mb}.")
-    leaves = jax.tree.leaves(eqx.filter(estimator.model.network, eqx.is_inexact_array))
-    activations = sum(leaf.shape[1] for leaf in leaves if leaf.ndim > 1)
-    columns = (len(estimator.theta_names) + 1) * activations * estimator.members * LIVE_COPIES
-    rows = int(memory_mb * 1e6 / (4 * max(columns, 1)))
-    return 1 << max(4, min(rows, 1 << 20).bit_length() - 1)
+    return bound * 1e6
+
+
+def _rows_within(bound: float) -> int:
+    """A power of two of rows up to the bound, and not too few nor too many."""
+    return 1 << (int(np.clip(bound, FEWEST_ROWS, MOST_ROWS)).bit_length() - 1)
+
+
+def _power_of_two(count: int) -> int:
+    """The smallest that is not below."""
+    return 1 << (count - 1).bit_length()
+
+
+def _padded(rows: np.ndarray, count: int) -> Array:
+    """`count` rows in float32, the last one repeated."""
+    padding = np.repeat(rows[-1:], count - len(rows), axis=0)
+    return jnp.asarray(np.concatenate([rows, padding]), jnp.float32)
+
+
+def _vector(size: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((size,), jnp.float32)
+
+
+def _one_member(model: AbstractModel) -> Any:  # noqa: ANN401
+    """The model with the shapes of a single member's arrays."""
+    network = jax.tree.map(
+        lambda leaf: (
+            jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) if eqx.is_array(leaf) else leaf
+        ),
+        model.network,
+    )
+    return with_network(model, network)
+
+
+def _bytes_of(model: Any, question: str, *arguments: Any) -> int:  # noqa: ANN401
+    """Bytes of all that is computed for each of many rows, read off the traced program."""
+
+    def of_rows(count: int) -> int:
+        rows = jax.tree.map(
+            lambda one: jax.ShapeDtypeStruct((count, *one.shape), one.dtype), arguments
+        )
+        traced = eqx.filter_make_jaxpr(lambda m, *r: jax.vmap(getattr(m, question))(*r))
+        return _bytes_in(traced(model, *rows)[0].jaxpr)
+
+    # The difference leaves out what does not grow with the rows.
+    return max(1, of_rows(2) - of_rows(1))
+
+
+def _bytes_in(program: Any) -> int:  # noqa: ANN401
+    total = 0
+    for step in program.eqns:
+        inner = [getattr(value, "jaxpr", value) for value in step.params.values()]
+        inner = [value for value in inner if getattr(value, "eqns", None) is not None]
+        results = [] if inner else [value.aval for value in step.outvars]
+        total += sum(_bytes_in(value) for value in inner)
+        total += sum(value.size * value.dtype.itemsize for value in results)
+    return total
 
 
 def with_network(model: AbstractModel, network: Any) -> Any:  # noqa: ANN401
@@ -264,15 +368,28 @@ def with_network(model: AbstractModel, network: Any) -> Any:  # noqa: ANN401
     return eqx.tree_at(lambda m: m.network, model, network)
 
 
+def each_member(model: AbstractModel, function: Callable[[Any], Array]) -> Array:
+    """`function` of every member's model."""
+    one = eqx.filter_vmap(lambda network: function(with_network(model, network)))
+    return one(model.network)
+
+
 def over_members(model: AbstractModel, function: Callable[[Any], Array]) -> Array:
     """`function` of every member's model, averaged."""
-    one = eqx.filter_vmap(lambda network: function(with_network(model, network)))
-    return jnp.mean(one(model.network), axis=0)
+    return _mean(each_member(model, function))
 
 
 @eqx.filter_jit
-def _evaluate(question: str, model: AbstractModel, *arrays: Array) -> Array:
-    return over_members(model, lambda member: jax.vmap(getattr(member, question))(*arrays))
+def _evaluate(
+    question: str, over: Callable[[Array], Array], model: AbstractModel, *arrays: Array
+) -> Array:
+    values = each_member(model, lambda member: jax.vmap(getattr(member, question))(*arrays))
+    return over(values)
+
+
+@eqx.filter_jit
+def _grid(model: AbstractModel, x: Array, thetas: Array) -> Array:
+    return over_members(model, lambda member: member.grid(x, thetas))
 
 
 class Estimator(AbstractEstimator):
@@ -298,6 +415,84 @@ class Estimator(AbstractEstimator):
         """φ(x, θ0) − φ(x, θ1), shape (n,): ln p(x; θ0) − ln p(x; θ1)."""
         return self._map("log_ratio", self._checked(x, theta0, theta1), memory_mb)
 
+    def potential_grid(
+        self, x: Input, thetas: Input, *, memory_mb: float | None = None
+    ) -> np.ndarray:
+        """φ of every event at every θ, shape (n, m).
+
+        Much faster than `potential` of n·m pairs: what the network makes of x alone and of θ alone
+        is computed once for many pairs.
+
+        Args:
+            x: events, shape (n, D).
+            thetas: parameters, shape (m, d).
+            memory_mb: bound on the memory of the evaluation, besides the result.
+        """
+        x_rows, theta_rows = self._read(x, thetas)
+        self._check_region(x_rows, [theta_rows])
+        rows, points = self._block(len(x_rows), len(theta_rows), _bytes_allowed(memory_mb))
+        table = np.empty((len(x_rows), len(theta_rows)))
+        theta_chunks = [
+            (start, _padded(theta_rows[start : start + points], points))
+            for start in range(0, len(theta_rows), points)
+        ]
+        for first in range(0, len(x_rows), rows):
+            x_chunk = _padded(x_rows[first : first + rows], rows)
+            for start, thetas_chunk in theta_chunks:
+                place = table[first : first + rows, start : start + points]
+                values = np.asarray(_grid(self.model, x_chunk, thetas_chunk))
+                place[:] = values[: place.shape[0], : place.shape[1]]
+        return table
+
+    def _block(self, n: int, m: int, allowed: float) -> tuple[int, int]:
+        """Events and θ of one call within the bound."""
+        each_x, each_theta, each_pair = (self.members * size for size in self._bytes_of_grid)
+        points = min(_power_of_two(m), MOST_POINTS)
+        while True:
+            rows = (allowed - points * each_theta) / (each_x + points * each_pair)
+            if rows >= FEWEST_ROWS or points <= FEWEST_ROWS:
+                return min(_rows_within(rows), _power_of_two(n)), points
+            points //= 2
+
+    @functools.cached_property
+    def _bytes_of_grid(self) -> tuple[int, int, int]:
+        """As `_bytes_each`, for one event, one θ and one pair of them."""
+        model = _one_member(self.model)
+        x, theta = (_vector(len(names)) for names in (self.x_names, self.theta_names))
+        parts = (
+            eqx.filter_eval_shape(lambda m, x: m.embed_x(x), model, x),
+            eqx.filter_eval_shape(lambda m, theta: m.embed_theta(theta), model, theta),
+        )
+        return (
+            _bytes_of(model, "embed_x", x),
+            _bytes_of(model, "embed_theta", theta),
+            _bytes_of(model, "join", *parts),
+        )
+
+    def spread(
+        self,
+        x: Input,
+        theta: Input,
+        theta1: Input | None = None,
+        *,
+        memory_mb: float | None = None,
+    ) -> np.ndarray:
+        """How far the members differ: their standard deviation, one network beside another.
+
+        Given (x, θ), that of the score, shape (n, d); given (x, θ0, θ1), that of the log ratio,
+        shape (n,). The mean over the members, which `score` and `log_ratio` give, scatters less,
+        about by √members. A bias that all members share is not seen.
+
+        Args:
+            x: events, shape (n, D).
+            theta: parameters, shape (n, d), or (d,) for all events; θ0 of the log ratio.
+            theta1: θ1 of the log ratio.
+            memory_mb: bound on the memory of the evaluation.
+        """
+        if theta1 is None:
+            return self._deviation("score", self._checked(x, theta), memory_mb)
+        return self._deviation("log_ratio", self._checked(x, theta, theta1), memory_mb)
+
 
 class ScoreEstimator(AbstractEstimator):
     """A trained direct score network: the score only."""
@@ -305,6 +500,10 @@ class ScoreEstimator(AbstractEstimator):
     def score(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
         """The score s(x; θ) = ∇θ ln p(x; θ), shape (n, d)."""
         return self._map("score", self._checked(x, theta), memory_mb)
+
+    def spread(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
+        """The standard deviation of the score over members, shape (n, d)."""
+        return self._deviation("score", self._checked(x, theta), memory_mb)
 
 
 class RatioEstimator(AbstractEstimator):
@@ -316,6 +515,12 @@ class RatioEstimator(AbstractEstimator):
         """Ln p(x; θ0) − ln p(x; θ1), shape (n,)."""
         return self._map("log_ratio", self._checked(x, theta0, theta1), memory_mb)
 
+    def spread(
+        self, x: Input, theta0: Input, theta1: Input, *, memory_mb: float | None = None
+    ) -> np.ndarray:
+        """The standard deviation of the log ratio over members, shape (n,)."""
+        return self._deviation("log_ratio", self._checked(x, theta0, theta1), memory_mb)
+
 
 _KINDS: dict[str, type[AbstractEstimator]] = {
     kind.__name__: kind for kind in (Estimator, ScoreEstimator, RatioEstimator)
@@ -324,7 +529,7 @@ _KINDS: dict[str, type[AbstractEstimator]] = {
 
 def load(
     path: str | Path,
-    network: NetworkChoice | None = None,
+    network: NetworkChoice | PairChoice | None = None,
     *,
     supplied: Mapping[str, object] | None = None,
 ) -> Any:  # noqa: ANN401
@@ -347,6 +552,7 @@ def load(
             **{field: arrays[f"history/{field}"] for field in _HISTORY},
             stopped=header["stopped"],
             warnings=tuple(header["warnings"]),
+            choices=tuple(header.get("choices", ())),
         )
         model = _filled(architecture, shapes, arrays, path)
         return kind(
@@ -359,6 +565,7 @@ def load(
             x_names=tuple(header["x_names"]),
             theta_names=tuple(header["theta_names"]),
             history=history,
+            training=restore(header.get("training")),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(
@@ -368,7 +575,9 @@ def load(
 
 
 def _architecture(
-    described: dict[str, Any], network: NetworkChoice | None, supplied: Mapping[str, object]
+    described: dict[str, Any],
+    network: NetworkChoice | PairChoice | None,
+    supplied: Mapping[str, object],
 ) -> AbstractArchitecture:
     """The stored architecture, with user-written parts of its network supplied again."""
     architecture = restore(described, supplied)

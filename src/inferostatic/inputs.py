@@ -6,7 +6,7 @@ shapes, finiteness and dtypes. Messages say what was expected, what came and wha
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 FLOAT32_INTEGERS = 2**24
 #: Steps of float32 that a column's standard deviation should span.
 FEWEST_STEPS = 100
+#: Numbers that are checked at a time.
+CHECKED_NUMBERS = 1 << 20
 
 
 def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
@@ -104,9 +106,20 @@ def bad_rows(good: ndarray) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {shown}{more}"
 
 
+def row_slices(array: ndarray) -> Iterator[slice]:
+    """Slices that cover all rows, each of a bounded size: what is checked may lie in a file."""
+    size = max(1, CHECKED_NUMBERS // max(1, array.size // max(1, len(array))))
+    for start in range(0, len(array), size):
+        yield slice(start, min(start + size, len(array)))
+
+
 def finite_rows(array: ndarray) -> ndarray:
     """Which rows hold only finite numbers."""
-    return np.asarray(np.all(np.isfinite(array).reshape(len(array), -1), axis=1))
+    good = np.ones(len(array), bool)
+    for rows in row_slices(array):
+        part = np.isfinite(array[rows])
+        good[rows] = part.reshape(len(part), -1).all(axis=1)
+    return good
 
 
 def require_finite(array: ndarray, name: str, remedy: str) -> None:
@@ -118,32 +131,63 @@ def require_finite(array: ndarray, name: str, remedy: str) -> None:
 
 def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
     """Refuse values beyond float32's range; warn where non-zero values would become zero."""
-    size = np.abs(array)
-    good = np.asarray(np.all(size <= FLOAT32_MAX, axis=1))
+    good, kept = np.ones(len(array), bool), np.ones(len(array), bool)
+    columns = _Columns(array.shape[1])
+    for rows in row_slices(array):
+        part = array[rows]
+        size = np.abs(part)
+        good[rows] = (size <= FLOAT32_MAX).all(axis=1)
+        if good[rows].all():
+            lost = (size > 0) & (size < FLOAT32_TINY)
+            kept[rows] = ~lost.any(axis=1)
+            columns.add(part, size, lost)
     if not good.all():
         raise ValueError(
             f"{name} exceeds float32's largest number, {FLOAT32_MAX:.3g}, in {bad_rows(good)}. "
             "Models compute in float32: rescale the column or take its logarithm."
         )
-    lost = np.asarray((size > 0) & (size < FLOAT32_TINY))
-    if lost.any():
-        column = names[int(np.flatnonzero(lost.any(axis=0))[0])]
-        rows = bad_rows(np.asarray(~np.any(lost, axis=1)))
+    if columns.lost.any():
+        column = names[int(np.flatnonzero(columns.lost)[0])]
         warn_user(
             f"{name} column {column!r} has values below float32's smallest normal number, "
-            f"{FLOAT32_TINY:.3g}, in {rows}; models read them as 0. "
+            f"{FLOAT32_TINY:.3g}, in {bad_rows(kept)}; models read them as 0. "
             "If their size matters, give the logarithm of this column instead."
         )
-    spread = np.std(array, axis=0, dtype=np.float64)
-    steps = np.max(size, axis=0).astype(np.float64) * float(np.finfo(np.float32).eps)
+    steps = columns.largest * float(np.finfo(np.float32).eps)
     # The standard deviation of a constant column need not vanish, its range does.
-    varies = np.max(array, axis=0) > np.min(array, axis=0)
-    coarse = varies & ~np.any(lost, axis=0) & (spread < FEWEST_STEPS * steps)
+    varies = columns.high > columns.low
+    coarse = varies & ~columns.lost & (columns.spread < FEWEST_STEPS * steps)
     if coarse.any():
         warn_user(
             f"{name} column {names[int(np.argmax(coarse))]!r} varies by only a few of float32's "
             "steps at its size, and models compute in float32. Subtract an offset from it."
         )
+
+
+class _Columns:
+    """Range and spread of every column, from some of the rows at a time."""
+
+    def __init__(self, count: int) -> None:
+        self.low, self.high = np.full(count, np.inf), np.full(count, -np.inf)
+        self.largest, self.lost = np.zeros(count), np.zeros(count, bool)
+        self._rows, self._mean, self._squares = 0, np.zeros(count), np.zeros(count)
+
+    def add(self, part: ndarray, size: ndarray, lost: ndarray) -> None:
+        self.low = np.minimum(self.low, part.min(axis=0))
+        self.high = np.maximum(self.high, part.max(axis=0))
+        self.largest = np.maximum(self.largest, size.max(axis=0))
+        self.lost |= lost.any(axis=0)
+        # Means and squares of the parts are joined without cancellation.
+        rows, mean = len(part), part.mean(axis=0, dtype=np.float64)
+        total, away = self._rows + rows, mean - self._mean
+        self._squares += part.var(axis=0, dtype=np.float64) * rows
+        self._squares += away**2 * (self._rows * rows / total)
+        self._mean += away * (rows / total)
+        self._rows = total
+
+    @property
+    def spread(self) -> ndarray:
+        return np.sqrt(self._squares / max(self._rows, 1))
 
 
 def as_names(names: Sequence[str] | None, count: int, stem: str) -> tuple[str, ...]:

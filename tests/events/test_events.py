@@ -1,8 +1,10 @@
 """Events: everything is checked on the way in, and stays as it was checked."""
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import awkward as ak
@@ -12,6 +14,7 @@ import pandas as pd
 import pytest
 
 import inferostatic as ist
+from inferostatic import inputs
 
 N = 6
 X = np.linspace(0.1, 1.8, 3 * N).reshape(N, 3)
@@ -471,3 +474,145 @@ def test_a_column_that_float32_cannot_resolve_is_told() -> None:
     with pytest.warns(UserWarning, match="'x1' varies by only a few of float32's steps"):
         ist.Events(x=np.stack([np.linspace(0, 1, 50), seconds], axis=1), theta=np.zeros((50, 1)))
     ist.Events(x=np.full((50, 1), 0.1), theta=np.full((50, 1), 1.7e9))
+
+
+# Memory-mapped arrays stay in their files.
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a few rows at a time, so that a small file has several pieces."""
+    monkeypatch.setattr(inputs, "CHECKED_NUMBERS", 4)
+
+
+def in_file(folder: Path, name: str, array: np.ndarray) -> np.ndarray:
+    np.save(folder / name, array)
+    return np.load(folder / f"{name}.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mapped_arrays_are_not_copied(tmp_path: Path, dtype: Any) -> None:
+    weight = np.arange(1, N + 1)
+    x, theta, w, z = (
+        in_file(tmp_path, name, a.astype(dtype))
+        for name, a in {"x": X, "theta": THETA, "w": weight, "z": X}.items()
+    )
+    mapped = events(x=x, theta=theta, weight=w, latent={"z": z}, prior=PRIOR)
+    kept = (mapped.x, mapped.theta, mapped.weight, mapped.latent["z"])
+    for ours, file in zip(kept, (x, theta, w, z), strict=True):
+        assert np.shares_memory(ours, file)
+        assert type(ours) is np.ndarray
+        assert ours.dtype == dtype
+        with pytest.raises(ValueError, match="read-only"):
+            ours[0] = 1
+    assert mapped.mapped
+    assert not events().mapped
+    assert len(mapped) == N
+    assert mapped.x_names == ("x0", "x1", "x2")
+    assert mapped.theta_names == ("a", "b")
+    assert repr(mapped).endswith("Uniform, weighted)")
+
+
+def test_any_way_of_mapping_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"some header!" + X.tobytes())
+    maps = [np.memmap(path, np.float64, mode, 12, X.shape) for mode in ("r", "r+", "c")]
+    for x in maps:
+        for view in (x, np.asarray(x), x[1:][:-1], x[::2]):
+            mapped = ist.Events(x=view, theta=THETA[0])
+            assert mapped.mapped
+            assert np.shares_memory(mapped.x, x)
+            assert not mapped.x.flags.writeable
+    copied = ist.Events(x=maps[0][[0, 1, 3]], theta=THETA[0])
+    assert not copied.mapped
+    np.testing.assert_array_equal(copied.x, X[[0, 1, 3]])
+
+
+def test_a_slice_of_mapped_events_stays_in_the_file_and_a_choice_is_read(tmp_path: Path) -> None:
+    x, theta = in_file(tmp_path, "x", X), in_file(tmp_path, "theta", THETA)
+    whole = events(x=x, theta=theta, weight=np.arange(1, N + 1), prior=PRIOR)
+    for part, expected in ((whole[1:5:2], [1, 3]), (whole[::-1], [5, 4, 3, 2, 1, 0])):
+        assert part.mapped
+        assert np.shares_memory(part.x, x)
+        np.testing.assert_array_equal(part.x, X[expected])
+        np.testing.assert_array_equal(part.weight, np.array(expected) + 1)
+    for part in (whole[[1, 3]], whole[np.isin(np.arange(N), [1, 3])]):
+        assert not part.mapped
+        assert not np.shares_memory(part.x, x)
+        np.testing.assert_array_equal(part.x, X[[1, 3]])
+    assert not ist.Events.concatenate([whole, whole]).mapped
+
+
+def test_what_is_the_same_for_all_mapped_events_is_kept_once(tmp_path: Path) -> None:
+    point = np.array([1.0, 2.0])
+    mapped = events(x=in_file(tmp_path, "x", X), theta=point)
+    point[:] = np.nan
+    assert mapped.weight.strides == (0,)
+    assert mapped.theta.strides[0] == 0
+    np.testing.assert_array_equal(mapped.weight, np.ones(N))
+    np.testing.assert_array_equal(mapped.theta, np.tile([1.0, 2.0], (N, 1)))
+    for array in (mapped.weight, mapped.theta):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_bad_rows_of_files_are_named(tmp_path: Path) -> None:
+    def bad(table: np.ndarray, rows: list[int], value: float) -> np.ndarray:
+        table = table.copy()
+        table[rows, 0] = value
+        return in_file(tmp_path, "bad", table)
+
+    with pytest.raises(ValueError, match="x has NaN or infinite values in rows 2, 5. Remove"):
+        events(x=bad(X, [2, 5], np.nan))
+    with pytest.raises(ValueError, match="theta has NaN or infinite values in row 4"):
+        events(x=in_file(tmp_path, "x", X), theta=bad(THETA, [4], np.inf))
+    with pytest.raises(ValueError, match="x exceeds float32's largest number.* in row 5"):
+        events(x=bad(X, [5], 1e39))
+    with pytest.raises(ValueError, match="outside the prior's support.* in rows 3, 4"):
+        events(x=in_file(tmp_path, "x", X), theta=bad(THETA, [3, 4], 9.0), prior=PRIOR)
+    with pytest.raises(ValueError, match="weight has NaN or infinite values in row 3"):
+        events(weight=bad(np.ones((N, 1)), [3], np.nan)[:, 0])
+    with pytest.warns(UserWarning, match="x column 'x0' has values below .* in rows 1, 5;"):
+        events(x=bad(X, [1, 5], 1e-40))
+    between = THETA[[0, 1, 2, 2, 0, 1]]
+    between[4] = THETA[:2].mean(axis=0)
+    with pytest.raises(ValueError, match="none of the prior's 3 points in row 4"):
+        events(theta=in_file(tmp_path, "t", between), prior=ist.Discrete(THETA[:3]))
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_coarse_column_is_found_across_pieces(tmp_path: Path) -> None:
+    """A column may be constant within each piece: then only the pieces' means tell its spread."""
+    coarse = np.repeat([1e6, 1e6 + 1], [4, 2])[:, None]
+    with pytest.warns(UserWarning, match="x column 'x0' varies by only a few of float32's steps"):
+        events(x=in_file(tmp_path, "x", coarse))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        events(x=in_file(tmp_path, "x", np.repeat([1.0, 2.0], [4, 2])[:, None]))
+        events(x=in_file(tmp_path, "x", np.full((N, 1), 1e6)))
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_the_law_of_mapped_events_is_counted_in_pieces(tmp_path: Path) -> None:
+    theta = np.array([[1.0, 2.0], [3.0, 2.0], [1.0, 2.0], [0.0, 9.0], [3.0, 2.0], [1.0, 2.0]])
+    weight = [1, 2, 3, 4, 5, -0.5]
+    mapped = events(x=in_file(tmp_path, "x", X), theta=in_file(tmp_path, "t", theta), weight=weight)
+    law, expected = mapped.stored_law(), events(theta=theta, weight=weight).stored_law()
+    np.testing.assert_array_equal(law.points, expected.points)
+    np.testing.assert_allclose(law.probability, expected.probability, rtol=1e-6)
+
+
+def test_a_file_that_must_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="x is memory-mapped as <i2 and is read into memory"):
+        read = events(x=in_file(tmp_path, "x", (100 * X).astype(np.int16)))
+    assert not read.mapped
+    with pytest.warns(UserWarning, match="theta is memory-mapped as >f4 .* as float32"):
+        events(theta=in_file(tmp_path, "t", THETA.astype(">f4")))
+
+
+def test_a_file_that_was_cut_short_is_told(tmp_path: Path) -> None:
+    x = in_file(tmp_path, "x", X)
+    os.truncate(tmp_path / "x.npy", 130)
+    with pytest.raises(OSError, match=r"file of x, .*x\.npy, is too short: it has 130 bytes, and"):
+        events(x=x)

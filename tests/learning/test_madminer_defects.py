@@ -76,17 +76,18 @@ def test_3_the_best_epoch_is_a_copy_and_not_a_reference() -> None:
     """There: the weights "of the best epoch" were those of the last one."""
     records = ist.draw(ist.CARL(), far_gaussian, FAR, 60, seed=2)
     knobs = ist.Training(
-        epochs=30,
+        epochs=60,
         batch_size=16,
         learning_rate=0.05,
         schedule=ist.Constant(),
         validation_fraction=0.5,
+        patience=20,
     )
     best = ist.fit(records, network=SMALL, training=knobs, seed=3)
     losses = best.history.validation_loss[:, 0]
     assert losses.min() < losses[-1] - 0.05
     # Starting again without moving tells the held-out loss of the weights that were returned.
-    still = dataclasses.replace(knobs, epochs=1, learning_rate=1e-30)
+    still = dataclasses.replace(knobs, epochs=1, learning_rate=1e-30, patience=None)
     again = ist.fit(records, start=best, training=still, seed=3)
     assert again.history.validation_loss[0, 0] == pytest.approx(losses.min(), rel=1e-5)
 

@@ -18,6 +18,8 @@ from inferostatic.world.toys import (
     Dirichlet,
     FallingSpectrumWithPeak,
     GaussianMixture,
+    PoissonCounts,
+    SmearedSpectrum,
 )
 
 
@@ -127,7 +129,53 @@ def mixture_case(toy, box, distributions):
     )
 
 
+def counts_of(theta, bins):
+    """Means of the bins, written out bin by bin."""
+    signal, background, slope = theta.T
+    centre, width = (bins - 1) / 2, bins / 8
+    return np.stack(
+        [
+            signal * np.exp(-((b - centre) ** 2) / (2 * width**2)) + background * np.exp(-slope * b)
+            for b in range(bins)
+        ],
+        axis=1,
+    )
+
+
+def counts_case(bins):
+    def to_uniform(x, theta):
+        # A jump of the distribution function is filled by a random number.
+        means = counts_of(theta, bins)
+        filled = np.random.default_rng(1).uniform(size=x.shape) * stats.poisson.pmf(x, means)
+        return stats.poisson.cdf(x, means) - filled
+
+    return Case(
+        PoissonCounts(bins=bins),
+        ([1.0, 2.0, 0.1], [8.0, 8.0, 0.8]),
+        lambda x, theta: stats.poisson.logpmf(x, counts_of(theta, bins)).sum(axis=1),
+        to_uniform,
+    )
+
+
+def spectrum_case(dim):
+    def means_and_errors(theta):
+        means = np.zeros_like(theta)
+        for i in range(dim):
+            weight = stats.norm.pdf(np.arange(dim), i, 0.7)
+            means[:, i] = theta @ weight / weight.sum()
+        return means, np.sqrt((1 + means**2) / 4)
+
+    return Case(
+        SmearedSpectrum(dim=dim),
+        ([-2.0] * dim, [2.0] * dim),
+        lambda x, theta: stats.norm.logpdf(x, *means_and_errors(theta)).sum(axis=1),
+        lambda x, theta: stats.norm.cdf(x, *means_and_errors(theta)),
+    )
+
+
 CASES = {
+    "poisson counts": counts_case(6),
+    "smeared spectrum": spectrum_case(8),
     "dirichlet": Case(
         Dirichlet(dim=3),
         ([0.5, 0.5, 0.5], [5.0, 5.0, 5.0]),
@@ -318,12 +366,26 @@ def total_probability(toy, point):
     return np.sum(weights.ravel() * np.exp(toy.log_prob(x, point)))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "dirichlet of five"])
+NOT_INTEGRATED = ("dirichlet of five", "poisson counts", "smeared spectrum")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_INTEGRATED])
 def test_density_integrates_to_one(name):
     # Below theta = 1 the Dirichlet's density has poles on the boundary, which no polynomial fits.
     lift = 0.7 if name == "dirichlet" else 0.0
     for point in CASES[name].theta(5, seed=10) + lift:
         assert total_probability(CASES[name].toy, point) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_probabilities_of_all_counts_add_up_to_one():
+    toy = PoissonCounts(bins=2)
+    counts = np.stack(np.meshgrid(np.arange(80.0), np.arange(80.0)), axis=-1).reshape(-1, 2)
+    assert np.exp(toy.log_prob(counts, [3.0, 5.0, 0.4])).sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_x_that_is_no_count_is_refused():
+    with pytest.raises(ValueError, match=r"counts, whole numbers from 0 on; got x\[1\]"):
+        PoissonCounts(bins=2).log_prob([[1.0, 2.0], [0.5, 1.0]], [3.0, 5.0, 0.4])
 
 
 def test_density_with_poles_integrates_to_one():
@@ -544,6 +606,9 @@ MIXTURE_THETA, SPECTRUM_THETA = [4.0, 0.3], [0.2, 125.0, 0.03]
         (lambda: GAUSSIAN([[1.7e308, 0.0, 1.7e308]] * 50, RNG), "events are finite numbers"),
         # Construction
         (lambda: Dirichlet(dim=1), "dim must be a whole number of at least 2, got 1"),
+        (lambda: PoissonCounts(bins=1), "at least 2, got 1"),
+        (lambda: SmearedSpectrum(dim=0), "at least 1, got 0"),
+        (lambda: SmearedSpectrum(resolution=0.0), "positive finite number, got 0.0"),
         (lambda: CorrelatedGaussian(correlation=1.0), "strictly between -1 and 1, got 1.0"),
         (lambda: CorrelatedGaussian(correlation=float("nan")), "strictly between"),
         (lambda: GaussianMixture(width=0.0), "width must be a positive finite number, got 0.0"),

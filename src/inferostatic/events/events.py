@@ -16,13 +16,23 @@ from ..inputs import (
     require_finite,
     require_float32,
     require_order,
+    row_slices,
+    warn_user,
 )
+from ..memory_map import is_mapped, read_rows, require_whole
 from ..world.prior import AbstractPrior, Discrete
+
+#: Different θ that are told apart in a file, at most.
+MOST_MAPPED_POINTS = 1000
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Events:
     """Events x, the parameters θ they were simulated at, weights and names.
+
+    Arrays in memory are copied. Memory-mapped ones, from `np.load(path, mmap_mode="r")` or
+    `np.memmap`, stay in their files, which may be larger than the memory; leave the files as they
+    are while the events are in use.
 
     Args:
         x: observables, shape (n, D).
@@ -55,17 +65,20 @@ class Events:
     ) -> None:
         """Check everything; nothing is dropped or repaired silently.
 
-        The arrays are copied and can no longer be written to, so what was checked stays true.
+        The arrays are copied and can no longer be written to, so what was checked stays true; of
+        memory-mapped arrays only a view is taken, through which nothing can be written.
         """
         x_names = column_names(x) if x_names is None else x_names
         theta_names = column_names(theta) if theta_names is None else theta_names
         x_rows = as_rows(x, "x", of="observables")
+        mapped = is_mapped(x_rows)
         if len(x_rows) == 0:
             raise ValueError("x holds no events; at least one is needed.")
         if x_rows.shape[1] == 0:
             raise ValueError("x has no columns; at least one observable is needed.")
         theta_rows = as_floats(theta, "theta")
-        if theta_rows.ndim == 1:
+        one_theta = theta_rows.ndim == 1
+        if one_theta:
             theta_rows = _one_theta(theta_rows, len(x_rows), prior)
         theta_rows = as_rows(theta_rows, "theta", of="parameters")
         if theta_rows.shape[1] == 0:
@@ -75,6 +88,9 @@ class Events:
                 f"x has {len(x_rows)} rows and theta {len(theta_rows)}; each event needs the θ it "
                 "was simulated at."
             )
+        for given, rows, name in ((x, x_rows, "x"), (theta, theta_rows, "theta")):
+            _tell_of_copy(given, rows, name)
+            require_whole(rows, name)
         remedy = "Remove or repair these events, and find out why the simulator made them."
         require_finite(x_rows, "x", remedy)
         require_finite(theta_rows, "theta", remedy)
@@ -87,9 +103,9 @@ class Events:
         require_float32(x_rows, names, "x")
         require_float32(theta_rows, parameters, "theta")
         assign = object.__setattr__
-        assign(self, "x", _frozen(x_rows))
-        assign(self, "theta", _frozen(theta_rows))
-        assign(self, "weight", _frozen(_check_weight(weight, len(x_rows))))
+        assign(self, "x", _kept(x_rows))
+        assign(self, "theta", theta_rows if one_theta and mapped else _kept(theta_rows))
+        assign(self, "weight", _check_weight(weight, len(x_rows), mapped=mapped))
         assign(self, "latent", _check_latent(latent, len(x_rows)))
         assign(self, "prior", prior)
         assign(self, "x_names", names)
@@ -99,8 +115,17 @@ class Events:
         """Number of events."""
         return len(self.x)
 
+    @property
+    def mapped(self) -> bool:
+        """Whether x stays in its file, memory-mapped."""
+        return is_mapped(self.x)
+
     def __getitem__(self, rows: slice | Input) -> "Events":
-        """The chosen events: a slice, a mask or row numbers."""
+        """The chosen events: a slice, a mask or row numbers.
+
+        A slice of memory-mapped events stays in the file; a mask or row numbers copy the chosen
+        events into memory.
+        """
         index = rows if isinstance(rows, slice) else _row_index(rows, len(self))
         return Events(
             x=self.x[index],
@@ -135,7 +160,8 @@ class Events:
         """Join event sets with the same columns, such as one sample for each parameter point.
 
         The joined set follows the law `prior`; leave it None for samples at a finite set of
-        points, whose law is read off the events themselves.
+        points, whose law is read off the events themselves. It lies in memory, also where the
+        parts are memory-mapped.
         """
         if not isinstance(parts, Sequence) or not all(isinstance(part, Events) for part in parts):
             raise TypeError("concatenate takes a list of event sets, [events_1, events_2, …].")
@@ -166,8 +192,7 @@ class Events:
 
     def stored_law(self) -> Discrete:
         """The law of the stored θ themselves, weights included."""
-        points, index = np.unique(self.theta, axis=0, return_inverse=True)
-        total = np.bincount(index.ravel(), weights=self.weight, minlength=len(points))
+        points, total = _counted_in_pieces(self) if self.mapped else _counted(self, slice(None))
         if (total <= 0).any():
             raise ValueError(
                 "the law of θ is read off the events, in proportion to their weights, but "
@@ -178,10 +203,65 @@ class Events:
         return Discrete(points, total, names=self.theta_names)
 
 
-def _frozen(array: np.ndarray) -> np.ndarray:
-    copy = array.copy()
-    copy.setflags(write=False)
-    return copy
+def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | None) -> Events:
+    """Some memory-mapped events read into memory, as they were checked, under the law `prior`."""
+    part = object.__new__(Events)
+
+    def read(array: np.ndarray) -> np.ndarray:
+        return array[index].copy() if isinstance(index, slice) else read_rows(array, index)
+
+    values = {
+        "x": read(events.x),
+        "theta": read(events.theta),
+        "weight": read(events.weight).astype(np.float64),
+        "latent": {name: read(array) for name, array in events.latent.items()},
+        "prior": prior,
+        "x_names": events.x_names,
+        "theta_names": events.theta_names,
+    }
+    for name, value in values.items():
+        object.__setattr__(part, name, value)
+    return part
+
+
+def _kept(array: np.ndarray) -> np.ndarray:
+    """A copy, or a view of a memory-mapped file, that cannot be written to."""
+    kept = array.view(np.ndarray) if is_mapped(array) else array.copy()
+    kept.setflags(write=False)
+    return kept
+
+
+def _tell_of_copy(given: object, read: np.ndarray, name: str) -> None:
+    """Warn where a memory-mapped array could not be left in its file."""
+    if isinstance(given, np.ndarray) and is_mapped(given) and not is_mapped(read):
+        warn_user(
+            f"{name} is memory-mapped as {given.dtype.str} and is read into memory, because only "
+            f"{np.dtype(np.float32).str} and {np.dtype(np.float64).str} can stay in their files. "
+            "Write the file as float32 if it is large."
+        )
+
+
+def _counted(events: Events, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    """The different θ of these rows, and the total weight of each."""
+    points, index = np.unique(events.theta[rows], axis=0, return_inverse=True)
+    return points, np.bincount(index.ravel(), weights=events.weight[rows], minlength=len(points))
+
+
+def _counted_in_pieces(events: Events) -> tuple[np.ndarray, np.ndarray]:
+    """The same for all rows, without sorting them all at once."""
+    points, total = np.zeros((0, events.theta.shape[1]), events.theta.dtype), np.zeros(0)
+    for rows in row_slices(events.theta):
+        more, weight = _counted(events, rows)
+        points, index = np.unique(np.concatenate([points, more]), axis=0, return_inverse=True)
+        weight = np.concatenate([total, weight])
+        total = np.bincount(index.ravel(), weights=weight, minlength=len(points))
+        if len(points) > MOST_MAPPED_POINTS:
+            raise ValueError(
+                f"these memory-mapped events have more than {MOST_MAPPED_POINTS} different θ and "
+                "no prior=, the law these were drawn from. Give it, or load the events into memory "
+                "(np.load without mmap_mode), where their law can be read off any number of θ."
+            )
+    return points, total
 
 
 def _row_index(rows: Input, n: int) -> np.ndarray:
@@ -211,7 +291,7 @@ def _one_theta(theta: np.ndarray, n: int, prior: AbstractPrior | None) -> np.nda
             f"For one parameter use theta[:, None], for one θ of all events "
             f"np.tile(theta, ({n}, 1))."
         )
-    return np.broadcast_to(theta, (n, len(theta))).copy()
+    return np.broadcast_to(theta.copy(), (n, len(theta)))
 
 
 def _check_prior(theta: np.ndarray, x: np.ndarray, prior: AbstractPrior) -> None:
@@ -226,9 +306,10 @@ def _check_prior(theta: np.ndarray, x: np.ndarray, prior: AbstractPrior) -> None
             f"theta has shape {theta.shape}, but the prior has {prior.dim} parameters "
             f"({', '.join(prior.names)}): one column for each is needed.{swapped}"
         )
-    good = prior.contains(theta)
+    pieces = list(row_slices(theta))
+    good = np.concatenate([prior.contains(theta[rows]) for rows in pieces])
     if isinstance(prior, Discrete) and good.all():
-        good = _among(theta, prior)
+        good = np.concatenate([_among(theta[rows], prior) for rows in pieces])
         if not good.all():
             raise ValueError(
                 f"theta is none of the prior's {len(prior.points)} points in {bad_rows(good)}: "
@@ -256,19 +337,23 @@ def _among(theta: np.ndarray, prior: Discrete) -> np.ndarray:
     return np.array(good)[index.ravel()]
 
 
-def _check_weight(weight: Input | None, n: int) -> np.ndarray:
+def _check_weight(weight: Input | None, n: int, *, mapped: bool) -> np.ndarray:
     if weight is None:
-        return np.ones(n)
+        ones = np.broadcast_to(np.ones(()), (n,))
+        return ones if mapped else _kept(ones)
     values = as_floats(weight, "weight")
+    _tell_of_copy(weight, values, "weight")
+    require_whole(values, "weight")
     if values.shape != (n,):
         raise ValueError(f"weight must have shape ({n},), one for each event; got {values.shape}.")
     require_finite(values, "weight", "Give every event a finite weight.")
-    if values.sum() <= 0:
+    total = values.sum(dtype=np.float64)
+    if total <= 0:
         raise ValueError(
-            f"the weights add up to {values.sum():.4g}; negative weights are allowed, but their "
+            f"the weights add up to {total:.4g}; negative weights are allowed, but their "
             "sum must be positive."
         )
-    return values.astype(np.float64)
+    return _kept(values if is_mapped(values) else values.astype(np.float64))
 
 
 def _check_latent(latent: Mapping[str, Input] | None, n: int) -> Mapping[str, np.ndarray]:
@@ -278,7 +363,7 @@ def _check_latent(latent: Mapping[str, Input] | None, n: int) -> Mapping[str, np
             f"{kind_of(latent)}."
         )
     checked = {
-        str(name): _frozen(as_floats(values, f"latent {name!r}"))
+        str(name): _kept(as_floats(values, f"latent {name!r}"))
         for name, values in (latent or {}).items()
     }
     for name, values in checked.items():
@@ -287,5 +372,6 @@ def _check_latent(latent: Mapping[str, Input] | None, n: int) -> Mapping[str, np
                 f"latent {name!r} must have one row for each of the {n} events; got shape "
                 f"{values.shape}."
             )
+        require_whole(values, f"latent {name!r}")
         require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")
     return checked

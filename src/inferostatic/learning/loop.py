@@ -28,9 +28,12 @@ VALIDATION_CHUNK = 2048
 
 
 class Examples(eqx.Module):
-    """Training data: features of x, weights, and either fixed records or rows to supervise."""
+    """Training data: features of x, weights, and either fixed records or rows to supervise.
 
-    features: Float[Array, "*n features"]
+    Members that differ in their features have an axis of their own in front: see `own_features`.
+    """
+
+    features: Float[Array, "*members_and_n features"]
     weight: Float[Array, "*n"]
     records: Any
     rows: Row | None
@@ -39,9 +42,13 @@ class Examples(eqx.Module):
         """Number of examples."""
         return len(self.weight)
 
-    def take(self, index: Int[Array, "*shape"]) -> "Examples":
+    def take(self, index: Int[Array, "*shape"], *, own_features: bool = False) -> "Examples":
         """The examples at `index`, which may have any shape."""
-        return jax.tree.map(lambda leaf: leaf[index], self)
+        taken = jax.tree.map(
+            lambda leaf: leaf[index], eqx.tree_at(lambda e: e.features, self, self.weight)
+        )
+        features = self.features[:, index] if own_features else self.features[index]
+        return eqx.tree_at(lambda e: e.features, taken, features)
 
 
 class Job(eqx.Module):
@@ -52,6 +59,8 @@ class Job(eqx.Module):
     law: StoredLaw | None
     training: Training = eqx.field(static=True)
     total_steps: int = eqx.field(static=True)
+    decay: Float[Array, " members"] | None = None
+    own_features: bool = eqx.field(static=True, default=False)
 
     def unravel(self, weights: Float[Array, " parameters"]) -> Any:  # noqa: ANN401
         """The network's arrays out of one flat vector."""
@@ -62,8 +71,10 @@ class Job(eqx.Module):
         static = eqx.filter(self.model.network, eqx.is_inexact_array, inverse=True)
         return with_network(self.model, eqx.combine(arrays, static))
 
-    def optimiser(self) -> optax.GradientTransformation:
+    def optimiser(self) -> optax.GradientTransformationExtraArgs:
         """Built inside the trace, so that equal settings share one compilation."""
+        if self.decay is None:
+            return self.training.optimiser(self.total_steps, None)
         arrays = eqx.filter(self.model.network, eqx.is_inexact_array)
         matrices = jax.tree.map(lambda a: jnp.full(a.shape, float(a.ndim > 1)), arrays)
         return self.training.optimiser(self.total_steps, ravel_pytree(matrices)[0])
@@ -102,12 +113,14 @@ def _run_steps(
     """
     optimiser = job.optimiser()
     shared = order.ndim == 2
-    batches = supervised(job, examples.take(order), order.shape, key)
+    batches = supervised(job, examples, order, key)
     batches = eqx.tree_at(lambda b: b.weight, batches, jnp.where(order >= 0, batches.weight, 0.0))
     if not shared:
         batches = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), batches)
+    elif job.own_features:
+        batches = eqx.tree_at(lambda b: b.features, batches, jnp.moveaxis(batches.features, 0, 1))
 
-    def one(weights: Array, memory: Any, batch: Examples, count: Array) -> Any:  # noqa: ANN401
+    def one(weights: Array, memory: Any, decay: Any, batch: Examples, count: Array) -> Any:  # noqa: ANN401
         def mean_loss(arrays: Any) -> Array:  # noqa: ANN401
             return jnp.sum(job.losses(arrays, batch)) / count
 
@@ -115,23 +128,41 @@ def _run_steps(
         # of padded vectors, one for each array, where a single concatenation does.
         loss, gradients = jax.value_and_grad(mean_loss)(job.unravel(weights))
         gradient = ravel_pytree(gradients)[0]
-        updates, memory = optimiser.update(gradient, memory, weights)
+        updates, memory = optimiser.update(gradient, memory, weights, decay=decay)
         return optax.apply_updates(weights, updates), memory, loss
 
     def step(state: State, step_input: tuple[Examples, Array]) -> tuple[State, Array]:
         batch, count = step_input
-        if len(state.weights) == 1:
-            # A single member is trained without a batch axis, which is faster for small networks.
-            weights, memory = jax.tree.map(lambda leaf: leaf[0], (state.weights, state.optimiser))
-            batch = batch if shared else jax.tree.map(lambda leaf: leaf[0], batch)
-            result = jax.tree.map(lambda leaf: leaf[None], one(weights, memory, batch, count))
-        else:
-            axes = (0, 0, None if shared else 0, None)
-            result = jax.vmap(one, in_axes=axes)(state.weights, state.optimiser, batch, count)
-        weights, memory, loss = result
+        own, common = _own_and_common(batch, features=job.own_features, all_=not shared)
+        mapped = (state.weights, state.optimiser, job.decay, own)
+        weights, memory, loss = _over_members(
+            job, lambda w, m, d, o: one(w, m, d, eqx.combine(o, common), count), mapped
+        )
         return State(weights, memory), loss
 
     return jax.lax.scan(step, state, (batches, real))
+
+
+def _own_and_common(
+    batch: Examples, *, features: bool, all_: bool = False
+) -> tuple[Examples, Examples]:
+    """What each member has for itself, with an axis of members in front, and what all share."""
+    mine = jax.tree.map(lambda _: all_, batch)
+    mine = eqx.tree_at(lambda b: b.features, mine, features or all_)
+    return eqx.partition(batch, mine)
+
+
+def _over_members(job: Job, function: Any, mapped: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """`function` of every member's part."""
+    members = len(mapped[0])
+    if members == 1:
+        # A single member is trained without a batch axis, which is faster for small networks.
+        result = function(*jax.tree.map(lambda leaf: leaf[0], mapped))
+        return jax.tree.map(lambda leaf: leaf[None], result)
+    if jax.default_backend() == "cpu" and not _is_small(job):
+        # One after another: on a CPU products of stacked matrices take up to twice the time.
+        return jax.lax.map(lambda parts: function(*parts), mapped)
+    return jax.vmap(function)(*mapped)
 
 
 #: XLA hands products of matrices to a library (YNNPACK) whose calls cost more than the products
@@ -162,13 +193,20 @@ def _run_small_steps() -> Any:  # noqa: ANN401
 
 def compiled_steps(job: Job) -> Any:  # noqa: ANN401
     """`run_steps`, compiled in the way that suits the size of the network."""
-    arrays = jax.tree.leaves(eqx.filter(job.model.network, eqx.is_inexact_array))
-    small = max(a.size for a in arrays) <= SMALL_MATRIX and jax.default_backend() == "cpu"
+    small = _is_small(job) and jax.default_backend() == "cpu"
     return _run_small_steps() if small and _accepts_small() else run_steps
 
 
-def supervised(job: Job, examples: Examples, shape: tuple[int, ...], key: PRNGKeyArray) -> Examples:
-    """Examples with their records: those given, or fresh ones drawn for every stored event."""
+def _is_small(job: Job) -> bool:
+    arrays = jax.tree.leaves(eqx.filter(job.model.network, eqx.is_inexact_array))
+    return max(a.size for a in arrays) <= SMALL_MATRIX
+
+
+def supervised(
+    job: Job, examples: Examples, order: Int[Array, "*shape"], key: PRNGKeyArray
+) -> Examples:
+    """The examples in `order` with their records: those given, or fresh ones for stored events."""
+    examples, shape = examples.take(order, own_features=job.own_features), order.shape
     if examples.rows is None:
         return examples
     count = int(np.prod(shape))
@@ -185,32 +223,36 @@ def supervised(job: Job, examples: Examples, shape: tuple[int, ...], key: PRNGKe
 @eqx.filter_jit
 def fixed_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
     """Held-out examples with records that stay the same for the whole run."""
-    return supervised(job, examples, (len(examples),), key)
+    return supervised(job, examples, jnp.arange(len(examples)), key)
+
+
+@eqx.filter_jit
+def member_losses(
+    job: Job, weights: Float[Array, "members parameters"], examples: Examples
+) -> Float[Array, "members n"]:
+    """Weighted loss of every example for each member, in chunks."""
+    count = len(examples)
+    size = min(VALIDATION_CHUNK, count)
+    chunks = -(-count // size)
+    index = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
+
+    def chunk(i: Array) -> Array:
+        part = examples.take(i, own_features=job.own_features)
+        own, common = _own_and_common(part, features=job.own_features)
+        return _over_members(
+            job, lambda w, o: job.losses(job.unravel(w), eqx.combine(o, common)), (weights, own)
+        )
+
+    losses = jax.lax.map(chunk, index)
+    return jnp.moveaxis(losses, 0, 1).reshape(len(weights), -1)[:, :count]
 
 
 @eqx.filter_jit
 def mean_losses(
     job: Job, weights: Float[Array, "members parameters"], examples: Examples
 ) -> Float[Array, " members"]:
-    """Mean weighted loss of each member, in chunks."""
-    count = len(examples)
-    chunks = -(-count // VALIDATION_CHUNK)
-    index = jnp.arange(chunks * VALIDATION_CHUNK).reshape(chunks, -1)
-    inside = index < count
-
-    def chunk(i: Array, mask: Array) -> Array:
-        part = examples.take(jnp.minimum(i, count - 1))
-        losses = jax.vmap(lambda w: job.losses(job.unravel(w), part))(weights)
-        return jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
-
-    sums = jax.lax.map(lambda pair: chunk(*pair), (index, inside))
-    return jnp.sum(sums, axis=0) / count
-
-
-@eqx.filter_jit
-def each_loss(job: Job, weights: Float[Array, " parameters"], examples: Examples) -> Array:
-    """The loss of every example, to find the bad ones."""
-    return job.losses(job.unravel(weights), examples)
+    """Mean weighted loss of each member."""
+    return jnp.mean(member_losses(job, weights, examples), axis=1)
 
 
 @eqx.filter_jit

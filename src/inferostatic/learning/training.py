@@ -55,6 +55,9 @@ class Cosine(AbstractSchedule):
 class Training:
     """How a model is trained.
 
+    What is left at None is set from the number of events (`ist.learning.plan`): more events, more
+    steps and larger batches.
+
     Attributes:
         epochs: passes over the training events.
         batch_size: events in one step.
@@ -63,18 +66,22 @@ class Training:
         weight_decay: decoupled decay (AdamW) of weight matrices; biases are left alone.
         clip: largest norm of a gradient; None for no clipping.
         beta1, beta2, epsilon: of Adam.
-        validation_fraction: part of the events held out.
+        validation_fraction: part of the events held out, at most 100,000 events.
         patience: stop after this many epochs without a better validation loss; None never stops.
-        keep_best: return the weights of the best epoch by validation loss, not of the last.
+        keep_best: return the weights of the best epoch by validation loss where it is better than
+            the last one by more than two standard errors, and otherwise the last: the lowest of
+            many noisy losses is low by chance.
+        choose: try out features and weight decay, where they were not given, on shorter trainings
+            and take the best by validation loss. None does so unless `epochs` is given.
         shared_batches: all members see the same batches; otherwise each has its own order.
         progress_bar: force the display on or off.
     """
 
-    epochs: int = 40
-    batch_size: int = 256
+    epochs: int | None = None
+    batch_size: int | None = None
     learning_rate: float = 5e-3
     schedule: AbstractSchedule = dataclasses.field(default_factory=Cosine)
-    weight_decay: float = 0.05
+    weight_decay: float | None = None
     clip: float | None = 1.0
     beta1: float = 0.9
     beta2: float = 0.999
@@ -82,21 +89,20 @@ class Training:
     validation_fraction: float = 0.1
     patience: int | None = None
     keep_best: bool = True
+    choose: bool | None = None
     shared_batches: bool = True
     progress_bar: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        positive = {"epochs": self.epochs, "batch_size": self.batch_size}
-        if self.patience is not None:
-            positive["patience"] = self.patience
-        for name, value in positive.items():
-            if not isinstance(value, int) or value < 1:
+        for name in ("epochs", "batch_size", "patience"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
         numbers = {
             name: getattr(self, name)
             for name in ("learning_rate", "weight_decay", "validation_fraction", "clip")
-            if not (name == "clip" and self.clip is None)
+            if not (name in ("clip", "weight_decay") and getattr(self, name) is None)
         }
         for name, value in numbers.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
@@ -111,27 +117,37 @@ class Training:
             raise ValueError(
                 f"validation_fraction must lie in [0, 1); got {self.validation_fraction}."
             )
-        if self.weight_decay < 0:
+        if self.weight_decay is not None and self.weight_decay < 0:
             raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}.")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive or None; got {self.clip}.")
         if self.patience is not None and self.validation_fraction == 0:
             raise ValueError("patience needs held-out events; set validation_fraction above 0.")
 
-    def optimiser(self, steps: int, decays: jnp.ndarray) -> optax.GradientTransformation:
-        """Adam on one flat vector of weights; `decays` is 1 where weight decay applies."""
+    def optimiser(
+        self, steps: int, decays: jnp.ndarray | None
+    ) -> optax.GradientTransformationExtraArgs:
+        """Adam on one flat vector of weights.
+
+        `decays` is 1 where weight decay applies, whose strength is handed to every update so that
+        members may differ in it; None for no decay at all.
+        """
         parts = [] if self.clip is None else [optax.clip_by_global_norm(self.clip)]
         parts.append(optax.scale_by_adam(self.beta1, self.beta2, self.epsilon))
-        if self.weight_decay > 0:
-            parts.append(_decay(self.weight_decay * decays))
+        if decays is not None:
+            parts.append(_decay(decays))
         parts.append(optax.scale_by_learning_rate(self.schedule.over(self.learning_rate, steps)))
-        return optax.chain(*parts)
+        return optax.with_extra_args_support(optax.chain(*parts))
 
 
-def _decay(strength: jnp.ndarray) -> optax.GradientTransformation:
-    """Decay towards zero, with a strength of its own for every weight."""
+def _decay(decays: jnp.ndarray) -> optax.GradientTransformationExtraArgs:
+    """Decay towards zero, with a strength given at every update."""
 
-    def update(updates: Any, params: Any) -> Any:  # noqa: ANN401
-        return updates + strength * params
+    def start(params: Any) -> optax.EmptyState:  # noqa: ANN401
+        del params
+        return optax.EmptyState()
 
-    return optax.stateless(update)
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:  # noqa: ANN401
+        return updates + extra["decay"] * decays * params, state
+
+    return optax.GradientTransformationExtraArgs(start, update)

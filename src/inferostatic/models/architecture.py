@@ -5,27 +5,22 @@ score; `DirectRatio` only the log ratio. The paper's three networks are presets 
 """
 
 import abc
-from typing import Any
+import dataclasses
+import inspect
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..serial import known
+from ..supervision.records import Capability
 from .direct import RatioModel, ScoreModel
-from .features import (
-    AbstractFeatureMap,
-    AbstractFeatures,
-    Identity,
-    Quantile,
-    Raw,
-    Standardised,
-    affine,
-    safe_scale,
-)
-from .networks import MLP, GlorotUniform
+from .feature_map import AbstractFeatureMap, Identity, affine, safe_scale
+from .features import AbstractFeatures, Automatic, Raw, Standardised
+from .networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
 from .potential import AbstractModel, PotentialModel
 
 
@@ -43,6 +38,12 @@ class Shapes(eqx.Module):
         """Number of parameters."""
         return len(self.theta_centre)
 
+    @property
+    def x_size(self) -> int:
+        """Number of features of x, which need not be the number of its columns."""
+        column = jax.ShapeDtypeStruct((self.x_dim,), jnp.float32)
+        return eqx.filter_eval_shape(self.x_features, column).shape[0]
+
 
 class AbstractArchitecture(eqx.Module):
     """A model waiting for data."""
@@ -51,13 +52,18 @@ class AbstractArchitecture(eqx.Module):
     x_features: eqx.AbstractVar[AbstractFeatures]
     theta_features: eqx.AbstractVar[AbstractFeatures]
 
+    @property
+    @abc.abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """What the model can be asked for."""
+
     @abc.abstractmethod
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> AbstractModel:
         """An untrained model."""
 
     def shapes(self, x: np.ndarray, theta_centre: np.ndarray, theta_scale: np.ndarray) -> Shapes:
         """Learn the features of x; θ is standardised by the prior unless raw."""
-        if isinstance(self.theta_features, Quantile):
+        if not isinstance(self.theta_features, Raw | Standardised):
             raise TypeError("theta_features must be ist.Standardised() or ist.Raw().")
         if isinstance(self.theta_features, Raw):
             theta_centre, theta_scale = np.zeros_like(theta_centre), np.ones_like(theta_scale)
@@ -71,15 +77,46 @@ class AbstractArchitecture(eqx.Module):
 
 @known
 class Potential(AbstractArchitecture):
-    """The InferoStatic Network: φ(x, θ) with one output."""
+    """The InferoStatic Network: φ(x, θ) with one output.
 
-    network: Any = eqx.field(default_factory=lambda: MLP(output_bias=False))
-    x_features: AbstractFeatures = eqx.field(default_factory=Quantile)
+    Args:
+        network: such as `ist.Residual()`, `ist.TwoTower()` or `ist.ParticleSet(…)`; a function
+            (in_size, out_size, *, key) that builds an Equinox module of one vector; or a function
+            (x_size, theta_size, *, key) that builds one with the methods `embed_x`, `embed_theta`
+            and `join`.
+        x_features: of the observables. A network with an attribute `x_features`, such as
+            `ist.ParticleSet(…)`, brings its own.
+        theta_features: `ist.Standardised()` or `ist.Raw()`.
+    """
+
+    network: Any = eqx.field(default_factory=Residual)
+    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
     theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Everything."""
+        return frozenset(Capability)
+
+    def __post_init__(self) -> None:
+        """Take the features that the network brings."""
+        own = getattr(self.network, "x_features", None)
+        if not isinstance(own, AbstractFeatures) or self.x_features == own:
+            return
+        (field,) = (f for f in dataclasses.fields(Potential) if f.name == "x_features")
+        if not callable(field.default_factory) or self.x_features != field.default_factory():
+            raise TypeError(
+                f"{type(self.network).__name__} brings its own features, {own}; leave x_features "
+                f"out. Got x_features={self.x_features}."
+            )
+        self.x_features = own
 
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> PotentialModel:
         """A potential with fresh weights."""
-        network = _build(self.network, shapes.x_dim + shapes.theta_dim, 1, key=key)
+        if takes_pairs(self.network):
+            network = build_pair(self.network, shapes.x_size, shapes.theta_dim, key=key)
+        else:
+            network = build_vector(self.network, shapes.x_size + shapes.theta_dim, 1, key=key)
         return PotentialModel(shapes.x_features, _theta_map(shapes), network)
 
 
@@ -87,14 +124,19 @@ class Potential(AbstractArchitecture):
 class DirectScore(AbstractArchitecture):
     """The score as the network's output, one for each parameter."""
 
-    network: Any = eqx.field(default_factory=MLP)
-    x_features: AbstractFeatures = eqx.field(default_factory=Quantile)
+    network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
+    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
     theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The score."""
+        return frozenset({Capability.SCORE})
 
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> ScoreModel:
         """A score network with fresh weights."""
-        in_size = shapes.x_dim + shapes.theta_dim
-        network = _build(self.network, in_size, shapes.theta_dim, key=key)
+        in_size = shapes.x_size + shapes.theta_dim
+        network = build_vector(self.network, in_size, shapes.theta_dim, key=key)
         scale = jnp.asarray(shapes.theta_scale)
         return ScoreModel(shapes.x_features, _theta_map(shapes), network, scale)
 
@@ -103,37 +145,150 @@ class DirectScore(AbstractArchitecture):
 class DirectRatio(AbstractArchitecture):
     """The log ratio as the difference of two outputs, given x, θ0 and θ1."""
 
-    network: Any = eqx.field(default_factory=MLP)
-    x_features: AbstractFeatures = eqx.field(default_factory=Quantile)
+    network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
+    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
     theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The log ratio."""
+        return frozenset({Capability.LOG_RATIO})
 
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> RatioModel:
         """A ratio network with fresh weights."""
-        network = _build(self.network, shapes.x_dim + 2 * shapes.theta_dim, 2, key=key)
+        network = build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
         return RatioModel(shapes.x_features, _theta_map(shapes), network)
 
 
-def _build(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
-    """Build a network, which a user may have written, and check that it is one."""
+@runtime_checkable
+class PairChoice(Protocol):
+    """Builds a network that takes x and θ apart; recognised by the names of its parameters."""
+
+    def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+        """A module with the methods `embed_x`, `embed_theta` and `join`."""
+        ...
+
+
+class OtherPairNetwork(AbstractPairNetwork):
+    """A user's module with the three methods of a pair network."""
+
+    module: Any
+
+    def embed_x(self, x: Float[Array, " features"]) -> Any:  # noqa: ANN401
+        """What the module needs of one event."""
+        return self.module.embed_x(x)
+
+    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+        """What the module needs of one θ."""
+        return self.module.embed_theta(theta)
+
+    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+        """The module's potential."""
+        return self.module.join(x_part, theta_part)
+
+
+#: What a user's own code raises when it is built or traced with the wrong shapes.
+_MISTAKES = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)
+
+
+def takes_pairs(choice: Any) -> bool:  # noqa: ANN401
+    """Whether a choice asks for the sizes of x and θ, rather than of one vector."""
+    try:
+        names = set(inspect.signature(choice).parameters)
+    except (TypeError, ValueError):
+        return False
+    return {"x_size", "theta_size"} <= names
+
+
+def build_vector(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    """Build a network of one vector, which a user may have written, and check that it is one."""
+    if takes_pairs(choice):
+        name = getattr(choice, "__name__", type(choice).__name__)
+        raise TypeError(
+            f"{name} takes x and θ apart and gives one number, a potential: use it as "
+            "ist.Potential(…). What is needed here is a network of one vector, such as "
+            "ist.MLP((64, 64)) or ist.Residual()."
+        )
     remedy = (
         "A network is built by a function (in_size, out_size, *, key) that returns an Equinox "
         f"module with weights, which maps a vector of {in_size} to one of {out_size} here."
     )
     try:
         network = choice(in_size, out_size, key=key)
+    except _MISTAKES as error:
+        if _is_ours(choice):
+            raise
+        raise TypeError(_told(error, remedy)) from error
+    if isinstance(network, AbstractPairNetwork):
+        raise TypeError(
+            "the network takes x and θ apart. Name the parameters of the function that builds it "
+            "(x_size, theta_size, *, key)."
+        )
+    try:
         inputs = jax.ShapeDtypeStruct((in_size,), jnp.float32)
         output = eqx.filter_eval_shape(network, inputs)
-    except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        if isinstance(choice, MLP):
-            raise
-        told = str(error).rstrip(".")
-        raise TypeError(f"the network could not be built or applied: {told}. {remedy}") from error
+    except _MISTAKES as error:
+        raise TypeError(_told(error, remedy)) from error
     shape = getattr(output, "shape", None)
     if shape != (out_size,):
         raise TypeError(f"the network gives an output of shape {shape}. {remedy}")
+    _check_weights(network, remedy)
+    return network
+
+
+def build_pair(
+    choice: Any,  # noqa: ANN401
+    x_size: int,
+    theta_size: int,
+    *,
+    key: PRNGKeyArray,
+) -> AbstractPairNetwork:
+    """Build a network that takes x and θ apart, and check that it is one."""
+    remedy = (
+        "A network that takes x and θ apart is built by a function (x_size, theta_size, *, key) "
+        "that returns an Equinox module with weights and the methods embed_x(x), "
+        "embed_theta(theta) and join(x_part, theta_part), which gives one number of shape (); "
+        f"here x_size is {x_size} and theta_size {theta_size}."
+    )
+    try:
+        network = choice(x_size, theta_size, key=key)
+    except _MISTAKES as error:
+        if _is_ours(choice):
+            raise
+        raise TypeError(_told(error, remedy)) from error
+    methods = ("embed_x", "embed_theta", "join")
+    missing = [name for name in methods if not callable(getattr(network, name, None))]
+    if missing:
+        raise TypeError(f"the network has no method {missing[0]}. {remedy}")
+    try:
+        output = eqx.filter_eval_shape(
+            lambda pair, x, theta: pair.join(pair.embed_x(x), pair.embed_theta(theta)),
+            network,
+            jax.ShapeDtypeStruct((x_size,), jnp.float32),
+            jax.ShapeDtypeStruct((theta_size,), jnp.float32),
+        )
+    except _MISTAKES as error:
+        raise TypeError(_told(error, remedy)) from error
+    shape = getattr(output, "shape", None)
+    if shape != ():
+        raise TypeError(f"join gives an output of shape {shape}. {remedy}")
+    _check_weights(network, remedy)
+    return network if isinstance(network, AbstractPairNetwork) else OtherPairNetwork(network)
+
+
+def _is_ours(choice: Any) -> bool:  # noqa: ANN401
+    """Choices of this package check their own arguments, with sentences of their own."""
+    return type(choice).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _told(error: Exception, remedy: str) -> str:
+    told = str(error).rstrip(".")
+    return f"the network could not be built or applied: {told}. {remedy}"
+
+
+def _check_weights(network: Any, remedy: str) -> None:  # noqa: ANN401
     if not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
         raise TypeError(f"the network has no weights to train. {remedy}")
-    return network
 
 
 def _theta_map(shapes: Shapes) -> AbstractFeatureMap:

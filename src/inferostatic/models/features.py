@@ -1,61 +1,27 @@
 """Preprocessing that lives inside the model, so that results are in the user's units.
 
-A feature *choice* (`Raw`, `Standardised`, `Quantile`) learns a fixed map from the training events;
-the map is part of the model, is saved with it, and is never trained.
+A feature *choice* (`Natural`, `Standardised`, `Quantile`, `Raw`) learns a fixed map from the
+training events; the map is part of the model, is saved with it, and is never trained.
 """
 
 import abc
 import dataclasses
-from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ..inputs import FLOAT32_TINY
 from ..serial import known
+from .coordinates import Kind, kind_of_column, natural_map
+from .feature_map import AbstractFeatureMap, Affine, Chained, Identity, affine, as_jax
 
-#: A standard deviation below this many times the mean is rounding: the column is constant.
-SMALLEST_SPREAD = 4 * float(np.finfo(np.float32).eps)
 #: Knots lie on this grid, so that no slope between two of them exceeds float32.
 KNOT_GRID = 16 * FLOAT32_TINY
 #: Normal scores between the outermost knot and the furthest event, at most.
 TAIL = 3.0
-
-
-def as_jax(value: Any) -> Array:  # noqa: ANN401
-    """A float32 array of JAX, also where a file gave NumPy."""
-    return jnp.asarray(value, jnp.float32)
-
-
-class AbstractFeatureMap(eqx.Module):
-    """A fixed map of one vector."""
-
-    @abc.abstractmethod
-    def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The features."""
-
-
-@known
-class Identity(AbstractFeatureMap):
-    """The values as they are."""
-
-    def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The value itself."""
-        return value
-
-
-@known
-class Affine(AbstractFeatureMap):
-    """(value − centre)/scale."""
-
-    centre: Float[Array, " dim"] = eqx.field(converter=as_jax)
-    scale: Float[Array, " dim"] = eqx.field(converter=as_jax)
-
-    def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """Standardised values."""
-        return (value - self.centre) / self.scale
 
 
 @known
@@ -108,10 +74,37 @@ class Standardised(AbstractFeatures):
 
 
 @known
+class Natural(AbstractFeatures):
+    """Each observable in a natural coordinate, standardised.
+
+    A logarithm for positive observables that span decades, log-odds for fractions that come close
+    to 0 and 1, an inverse hyperbolic sine for heavy tails, and otherwise the observable itself.
+    """
+
+    def learn(self, rows: np.ndarray) -> AbstractFeatureMap:
+        """Coordinates by the quantiles of each column."""
+        rows = np.asarray(rows, np.float64)
+        kinds = [kind_of_column(column) for column in rows.T]
+        if all(kind is Kind.LINEAR for kind in kinds):
+            return Standardised().learn(rows)
+        return natural_map(rows, kinds)
+
+
+@known
+class Automatic(AbstractFeatures):
+    """Features that `fit` chooses by validation loss; natural ones where nothing is tried."""
+
+    def learn(self, rows: np.ndarray) -> AbstractFeatureMap:
+        """Natural coordinates."""
+        return Natural().learn(rows)
+
+
+@known
 class Quantile(AbstractFeatures):
     """Each observable through its empirical distribution to a normal score.
 
-    Heavy tails and boundaries (ln x → −∞) become visible to a network.
+    Heavy tails and boundaries (ln x → −∞) become visible to a network. Between the knots, and
+    beyond them, scores are interpolated in the natural coordinate (see `Natural`).
 
     Args:
         segments: pieces of the piecewise-linear map.
@@ -124,8 +117,16 @@ class Quantile(AbstractFeatures):
         if self.segments < 2:
             raise ValueError(f"Quantile needs at least 2 segments; got {self.segments}.")
 
-    def learn(self, rows: np.ndarray) -> QuantileMap:
+    def learn(self, rows: np.ndarray) -> AbstractFeatureMap:
         """Knots at equally spaced normal scores of the empirical distribution."""
+        coordinates = Natural().learn(rows)
+        if isinstance(coordinates, Affine):
+            return self.scores(np.asarray(rows, np.float64))
+        inner = np.asarray(jax.jit(jax.vmap(coordinates))(jnp.asarray(rows, jnp.float32)))
+        return Chained(coordinates, self.scores(inner.astype(np.float64)))
+
+    def scores(self, rows: np.ndarray) -> QuantileMap:
+        """The piecewise-linear map of these columns."""
         columns = [_segments(column, self.segments) for column in np.asarray(rows, np.float64).T]
         return QuantileMap(
             start=jnp.asarray([c.start for c in columns], jnp.float32),
@@ -170,14 +171,3 @@ def _segments(column: np.ndarray, count: int) -> _Segments:
         origin=np.concatenate([values[:1], values, pad]),
         slope=np.concatenate([[first], slope, [last], np.zeros(len(pad))]),
     )
-
-
-def affine(centre: np.ndarray, scale: np.ndarray) -> Affine:
-    """An affine map; a vanishing scale becomes 1."""
-    safe = safe_scale(centre, scale)
-    return Affine(jnp.asarray(centre, jnp.float32), jnp.asarray(safe, jnp.float32))
-
-
-def safe_scale(centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The scale, or 1 where it is nothing but rounding around the centre."""
-    return np.where(np.asarray(scale) > SMALLEST_SPREAD * np.abs(centre), scale, 1.0)

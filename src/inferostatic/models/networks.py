@@ -73,12 +73,45 @@ class Linear(eqx.Module):
         return product if self.bias is None else product + self.bias
 
 
-class AbstractFeedForward(eqx.Module):
-    """A network that can carry its own θ-derivative forward (Appendix B of the paper)."""
+class AbstractPairNetwork(eqx.Module):
+    """A potential in three parts: what it needs of x, what it needs of θ, and how the two meet.
+
+    N events at M points then cost N + M passes through the first two parts, and only the last is
+    done N·M times; in training, the part of x is shared by all candidates of an event.
+    """
 
     @abc.abstractmethod
-    def __call__(self, a: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
+    def embed_x(self, x: Float[Array, " features"]) -> Any:  # noqa: ANN401
+        """What is needed of one event."""
+
+    @abc.abstractmethod
+    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+        """What is needed of one θ."""
+
+    @abc.abstractmethod
+    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+        """The potential."""
+
+
+class AbstractFeedForward(eqx.Module):
+    """A network of one vector that begins with a linear layer.
+
+    It can carry its own θ-derivative forward (Appendix B of the paper), and as a potential it
+    divides its first layer into a part of x and a part of θ.
+    """
+
+    @property
+    @abc.abstractmethod
+    def first(self) -> Linear:
+        """The first layer."""
+
+    @abc.abstractmethod
+    def after_first(self, z: Float[Array, "*rows width"]) -> Float[Array, "*rows out_size"]:
+        """The output, from what the first layer gives; of one vector or of rows."""
+
+    def __call__(self, a: Float[Array, "*rows in_size"]) -> Float[Array, "*rows out_size"]:
         """The output."""
+        return self.after_first(self.first(a))
 
     @abc.abstractmethod
     def with_tangents(
@@ -93,12 +126,16 @@ class MLPNetwork(AbstractFeedForward):
     layers: tuple[Linear, ...]
     activation: Activation = eqx.field(static=True)
 
-    def __call__(self, a: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
-        """The output."""
-        *hidden, last = self.layers
-        for layer in hidden:
-            a = self.activation(layer(a))
-        return last(a)
+    @property
+    def first(self) -> Linear:
+        """The first layer."""
+        return self.layers[0]
+
+    def after_first(self, z: Float[Array, "*rows width"]) -> Float[Array, "*rows out_size"]:
+        """The other layers, each after an activation."""
+        for layer in self.layers[1:]:
+            z = layer(self.activation(z))
+        return z
 
     def with_tangents(
         self, a: Float[Array, " in_size"], tangents: Float[Array, "theta_dim in_size"]
@@ -119,6 +156,43 @@ class MLPNetwork(AbstractFeedForward):
             z = product[0] if layer.bias is None else product[0] + layer.bias
             tangents = product[1:]
         return last(self.activation(z)), (slope(z)[None] * tangents) @ last.weight.T
+
+
+class ResidualNetwork(AbstractFeedForward):
+    """Blocks that each add a correction to what came before, with its weights."""
+
+    enter: Linear
+    blocks: tuple[tuple[Linear, Linear], ...]
+    leave: Linear
+    activation: Activation = eqx.field(static=True)
+
+    @property
+    def first(self) -> Linear:
+        """The first layer."""
+        return self.enter
+
+    def after_first(self, z: Float[Array, "*rows width"]) -> Float[Array, "*rows out_size"]:
+        """z → z + W₂ σ(W₁ σ(z) + b₁) + b₂ in every block, then the last layer."""
+        for one, two in self.blocks:
+            z = z + two(self.activation(one(self.activation(z))))
+        return self.leave(self.activation(z))
+
+    def with_tangents(
+        self, a: Float[Array, " in_size"], tangents: Float[Array, "theta_dim in_size"]
+    ) -> tuple[Float[Array, " out_size"], Float[Array, "theta_dim out_size"]]:
+        """The same with derivatives: a skip connection adds its tangents as they are."""
+        slope = jax.vmap(jax.grad(self.activation))
+
+        def layer(linear: Linear, z: Array, along: Array) -> tuple[Array, Array]:
+            """A linear layer of the activation of z, with its derivatives."""
+            moved = (slope(z)[None] * along) @ linear.weight.T
+            return linear(self.activation(z)), moved
+
+        z, along = self.enter(a), tangents @ self.enter.weight.T
+        for one, two in self.blocks:
+            step, step_along = layer(two, *layer(one, z, along))
+            z, along = z + step, along + step_along
+        return layer(self.leave, z, along)
 
 
 def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
@@ -182,6 +256,48 @@ class MLP(eqx.Module):
             weight = self.initial(sizes[i + 1], sizes[i], key=k)
             layers.append(Linear(weight, jnp.zeros(sizes[i + 1]) if bias else None))
         return MLPNetwork(tuple(layers), self.activation)
+
+
+@known
+class Residual(eqx.Module):
+    """A choice of residual network, the default: deep without being hard to train.
+
+    Args:
+        width: of every layer.
+        blocks: each of two layers, added to what came before.
+        activation: a JAX function of one number; see `MLP`.
+        initial: how weights start; biases start at zero.
+        output_bias: whether the last layer has a bias; a potential does not need one.
+    """
+
+    width: int = eqx.field(static=True, default=64)
+    blocks: int = eqx.field(static=True, default=2)
+    activation: Activation = eqx.field(static=True, default=jax.nn.silu)
+    initial: AbstractInitial = eqx.field(default_factory=GlorotUniform)
+    output_bias: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        """Positive whole numbers."""
+        for name, value in (("width", self.width), ("blocks", self.blocks)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+
+    def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> ResidualNetwork:
+        """Build the network."""
+        _check_elementwise(self.activation)
+        keys = iter(jax.random.split(key, 2 * self.blocks + 2))
+
+        def linear(rows: int, columns: int, *, bias: bool = True) -> Linear:
+            weight = self.initial(rows, columns, key=next(keys))
+            return Linear(weight, jnp.zeros(rows) if bias else None)
+
+        enter = linear(self.width, in_size)
+        blocks = tuple(
+            (linear(self.width, self.width), linear(self.width, self.width))
+            for _ in range(self.blocks)
+        )
+        leave = linear(out_size, self.width, bias=self.output_bias)
+        return ResidualNetwork(enter, blocks, leave, self.activation)
 
 
 def parameter_count(network: Any) -> int:  # noqa: ANN401

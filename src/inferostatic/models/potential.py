@@ -14,9 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..supervision.records import Capability
-from .features import AbstractFeatureMap
-from .networks import AbstractFeedForward
+from .feature_map import AbstractFeatureMap
+from .networks import AbstractFeedForward, AbstractPairNetwork
 
+#: From this many θ for each event on, dividing the first layer pays for itself.
+SPLIT_POINTS = 4
 #: Up to this many parameters one forward pass carrying all derivatives beats reverse mode.
 FORWARD_SCORE_DIM = 4
 
@@ -73,14 +75,46 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
         self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
     ) -> Float[Array, ""]:
         """φ(x, θ)."""
-        inputs = jnp.concatenate([self.x_features(x), self.theta_features(theta)])
-        return self.network(inputs)[0]
+        x_part, theta_part = self.x_features(x), self.theta_features(theta)
+        if isinstance(self.network, AbstractPairNetwork):
+            network = self.network
+            return network.join(network.embed_x(x_part), network.embed_theta(theta_part))
+        return self.network(jnp.concatenate([x_part, theta_part]))[0]
+
+    def embed_x(self, x: Float[Array, " x_dim"]) -> Any:  # noqa: ANN401
+        """What `join` needs of one event: computed once, however many θ it is evaluated at."""
+        features = self.x_features(x)
+        if isinstance(self.network, AbstractPairNetwork):
+            return self.network.embed_x(features)
+        if isinstance(self.network, AbstractFeedForward):
+            return features @ self.network.first.weight[:, : len(features)].T
+        return features
+
+    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+        """What `join` needs of one θ."""
+        features = self.theta_features(theta)
+        if isinstance(self.network, AbstractPairNetwork):
+            return self.network.embed_theta(features)
+        if isinstance(self.network, AbstractFeedForward):
+            first = self.network.first
+            product = features @ first.weight[:, -len(features) :].T
+            return product if first.bias is None else product + first.bias
+        return features
+
+    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+        """φ, from what `embed_x` and `embed_theta` gave."""
+        if isinstance(self.network, AbstractPairNetwork):
+            return self.network.join(x_part, theta_part)
+        if isinstance(self.network, AbstractFeedForward):
+            return self.network.after_first(x_part + theta_part)[0]
+        return self.network(jnp.concatenate([x_part, theta_part]))[0]
 
     def potentials(
         self, x: Float[Array, " x_dim"], thetas: Float[Array, "points theta_dim"]
     ) -> Float[Array, " points"]:
         """φ(x, θ) at several θ."""
-        return jax.vmap(self.potential, in_axes=(None, 0))(x, thetas)
+        theta_parts = jax.vmap(self.embed_theta)(thetas)
+        return jax.vmap(self.join, in_axes=(None, 0))(self.embed_x(x), theta_parts)
 
     def potential_table(
         self, x: Float[Array, "batch x_dim"], thetas: Float[Array, "points batch theta_dim"]
@@ -90,7 +124,20 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
         The axis of points is the outermost one: for small networks that order compiles to half
         the time of mapping `potentials` over events.
         """
-        return jax.vmap(jax.vmap(self.potential), in_axes=(None, 0))(x, thetas)
+        if len(thetas) < SPLIT_POINTS and not isinstance(self.network, AbstractPairNetwork):
+            return jax.vmap(jax.vmap(self.potential), in_axes=(None, 0))(x, thetas)
+        theta_parts = jax.vmap(jax.vmap(self.embed_theta))(thetas)
+        return jax.vmap(jax.vmap(self.join), in_axes=(None, 0))(
+            jax.vmap(self.embed_x)(x), theta_parts
+        )
+
+    def grid(
+        self, x: Float[Array, "events x_dim"], thetas: Float[Array, "points theta_dim"]
+    ) -> Float[Array, "events points"]:
+        """φ of every event at every θ."""
+        x_parts, theta_parts = jax.vmap(self.embed_x)(x), jax.vmap(self.embed_theta)(thetas)
+        across = jax.vmap(self.join, in_axes=(None, 0))
+        return jax.vmap(across, in_axes=(0, None))(x_parts, theta_parts)
 
     def log_ratios(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -25,11 +25,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+if TYPE_CHECKING:
+    from ..learning.choose_width import WidthChoice
+
 __all__ = [
     "dirichlet_triangles",
     "error_by_instance",
     "training_history",
     "true_against_predicted",
+    "width_choice",
 ]
 
 # Sequences are named beside ArrayLike because its protocols reject tuples when checked at run time.
@@ -599,3 +603,73 @@ def _median_of_members(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     filled = np.isfinite(losses).any(axis=0)
     middle[filled] = np.nanmedian(losses[:, filled], axis=0)
     return middle
+
+
+def width_choice(choice: WidthChoice) -> Figure:
+    """What `ist.choose_width` found: errors, variance of the targets and saturation by width.
+
+    The first panel has the predicted error of Kernel Score Estimation, its two parts, squared bias
+    and noise, and the squared bias with x drawn at θ instead of θ + ε; a vertical line marks the
+    recommended width. Where widths differ between parameters, the axis is that of the one whose
+    widths span the most.
+
+    Args:
+        choice: The result of `ist.choose_width`.
+
+    Returns:
+        A figure with three panels.
+    """
+    widths = np.asarray(choice.widths, dtype=np.float64)
+    column = int(np.argmax(widths.max(axis=0) / widths.min(axis=0)))
+    order = np.argsort(widths[:, column], kind="stable")
+    place = widths[order, column]
+    same = bool(np.all(np.ptp(widths, axis=1) <= 1e-6 * widths.max(axis=1)))
+    of_one = "" if same else f" of {choice.theta_names[column]}"
+    noise = choice.predicted_error - choice.bias
+    lines: list[tuple[str, NDArray[np.float64], dict[str, Any]]] = [
+        ("predicted error", choice.predicted_error, {"color": _INK, "linewidth": 2.0}),
+        ("squared bias", choice.bias, {"color": _BLUE, "marker": "o", "markersize": 3.5}),
+        ("the same, x at θ", choice.bias_at_theta, {"color": _BLUE, "linestyle": (0, (1, 1.5))}),
+        ("noise", noise, {"color": _VERMILION, "linestyle": "dashed"}),
+    ]
+    with _look():
+        figure, (errors, variance, saturation) = _panels(3, width=9.6, height=3.2)
+        for name, values, style in lines:
+            errors.plot(place, values[order], label=name, **style)
+        errors.fill_between(
+            place,
+            np.maximum(choice.bias - choice.bias_error, 0.0)[order],
+            (choice.bias + choice.bias_error)[order],
+            color=_BLUE,
+            alpha=0.2,
+            linewidth=0,
+        )
+        shown = np.concatenate([choice.bias, noise, choice.predicted_error])
+        shown = shown[shown > 0]
+        if shown.size:
+            # Far below the predicted error no line matters any more.
+            low = max(float(shown.min()), float(choice.predicted_error.min()) / 100)
+            _log_axis(errors, low / 1.5, float(shown.max()) * 1.5)
+        variance.plot(place, choice.variance[order], color=_INK, marker="o", markersize=3.5)
+        variance.set_yscale("log")
+        saturation.plot(
+            place, 100 * choice.saturation[order], color=_INK, marker="o", markersize=3.5
+        )
+        saturation.set_ylim(bottom=0.0)
+        titles = ("error of the score", "variance of the target", "saturated scores, %")
+        for axes, title in zip((errors, variance, saturation), titles, strict=True):
+            _open_frame(axes)
+            if len(place) > 1:
+                axes.set_xscale("log")
+                axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axes.xaxis.set_minor_locator(NullLocator())
+            axes.axvline(
+                widths[choice.best, column], color=_FAINT, linewidth=1.0, linestyle=(0, (4, 2))
+            )
+            axes.set_title(title)
+            axes.set_xlabel(f"width{of_one}")
+        figure.legend(
+            *errors.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines)
+        )
+    return figure

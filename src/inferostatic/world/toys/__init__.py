@@ -11,6 +11,8 @@ from inferostatic.world.toys.falling_spectrum_with_peak import (
     FallingSpectrumWithPeak as FallingSpectrumWithPeak,
 )
 from inferostatic.world.toys.gaussian_mixture import GaussianMixture as GaussianMixture
+from inferostatic.world.toys.poisson_counts import PoissonCounts as PoissonCounts
+from inferostatic.world.toys.smeared_spectrum import SmearedSpectrum as SmearedSpectrum
 from inferostatic.world.toys.toy import AbstractToy as AbstractToy
 
 __all__ = [
@@ -19,4 +21,6 @@ __all__ = [
     "Dirichlet",
     "FallingSpectrumWithPeak",
     "GaussianMixture",
+    "PoissonCounts",
+    "SmearedSpectrum",
 ]

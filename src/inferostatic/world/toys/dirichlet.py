@@ -113,7 +113,8 @@ class Dirichlet(AbstractToy):
         log_gamma = (
             np.log(rng.standard_gamma(theta + 1)) - rng.standard_exponential(theta.shape) / theta
         )
-        x = np.exp(log_gamma - logsumexp(log_gamma, axis=1, keepdims=True))
+        total = np.asarray(logsumexp(log_gamma, axis=1, keepdims=True))
+        x = np.exp(log_gamma - total)
         # Below exp(-745) float64 has nothing left but zero, where the score is infinite: round to
         # the nearest positive number instead.
         return np.maximum(x, np.nextafter(0.0, 1.0))

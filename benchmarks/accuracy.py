@@ -1,0 +1,335 @@
+"""How accurate estimators are for a given number of simulated events, against exact truth.
+
+    python benchmarks/accuracy.py tasks       the paper's three tasks: methods × networks × seeds
+    python benchmarks/accuracy.py budgets     the same errors from 1,000 to 1,000,000 events
+    python benchmarks/accuracy.py toys        the defaults on every toy with exact truth
+    python benchmarks/accuracy.py sbibm       a public benchmark of posteriors (C2ST)
+    python benchmarks/accuracy.py             all of them
+
+Each part prints a table and writes `benchmarks/results/accuracy-<part>.json` with the date, the
+versions and the machine. A part that was interrupted goes on where it stopped; `--fresh` begins
+anew.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+import inferostatic as ist
+from exact_errors import PAPER_BEST, PAPER_BOX, TASKS, TOYS, WIDE_BOX, task_errors, toy_errors
+
+HERE: Final = Path(__file__).parent.absolute()
+RESULTS: Final = HERE / "results"
+EVENTS: Final = 100_000
+BUDGETS: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+PAPER_TRAINING: Final = ist.Training(
+    epochs=20,
+    batch_size=20,
+    learning_rate=1e-3,
+    schedule=ist.Constant(),
+    weight_decay=0.0,
+    clip=None,
+    epsilon=1e-7,
+    keep_best=False,
+)
+METHODS: Final[dict[str, Any]] = {
+    "KSE": ist.KSE(ist.Delta(0.25)),
+    "KLRE": ist.KLRE(ist.Rectangular(0.4)),
+    "CARL": ist.CARL(),
+    "KCE": ist.KCE(),
+}
+
+
+class Log:
+    """Rows of a result file, written as they come, so that nothing is lost or done twice."""
+
+    def __init__(self, part: str, *, fresh: bool) -> None:
+        self.path = RESULTS / f"accuracy-{part}.json"
+        self.rows: list[dict[str, Any]] = []
+        if self.path.exists() and not fresh:
+            self.rows = json.loads(self.path.read_text())["rows"]
+
+    def row(self, key: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The row with this key, measured unless it is there already."""
+        for row in self.rows:
+            if all(row.get(name) == value for name, value in key.items()):
+                return row
+        row = key | measure()
+        self.rows.append(row)
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(json.dumps({"made": made(), "rows": self.rows}, indent=1) + "\n")
+        print("  ".join(f"{name} {shown(value)}" for name, value in row.items()), flush=True)
+        return row
+
+
+def shown(value: object) -> str:
+    """A number with four digits, anything else as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def made() -> dict[str, Any]:
+    """When, with what and on what this was measured."""
+    packages = ("inferostatic", "jax", "equinox", "optax", "numpy", "scipy")
+    device = jax.devices()[0]
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: metadata.version(name) for name in packages if _installed(name)},
+        "python": platform.python_version(),
+        "device": device.device_kind if device.platform != "cpu" else _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def dirichlet(events: int, seed: int, box: tuple[list[float], list[float]]) -> ist.Events:
+    """Events of the paper's simulator."""
+    prior = ist.Uniform(*box)
+    return ist.simulate(ist.toys.Dirichlet(), prior, events, seed=100 + seed, progress_bar=False)
+
+
+def timed_fit(data: ist.Events | ist.Records, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+    """An estimator and the seconds it took, compilation and everything else included."""
+    began = time.perf_counter()
+    estimator = ist.fit(data, *arguments, **options)
+    return estimator, time.perf_counter() - began
+
+
+def tasks(log: Log, seeds: int, only: str | None) -> None:
+    """The paper's tasks at 100,000 events: every method with the paper's and the default network.
+
+    The paper's network is trained as in the paper, on records drawn by the method's flowchart and
+    for the paper's prior (KCE, which the paper does not have, on stored events). The default
+    network is trained on stored events, with θ on the wider box or on the paper's.
+    """
+    for seed in range(seeds):
+        for name, method in METHODS.items():
+            cases: dict[str, Callable[[], Any]] = {
+                "paper": lambda m=method, n=name, s=seed: paper_network(n, m, s),
+                "default": lambda m=method, s=seed: timed_fit(
+                    dirichlet(EVENTS, s, WIDE_BOX), m, seed=s
+                ),
+                "default, narrow": lambda m=method, s=seed: timed_fit(
+                    dirichlet(EVENTS, s, PAPER_BOX), m, seed=s
+                ),
+            }
+            for network, train in cases.items():
+                label = f"{name}/{network}"
+                if only is None or only in label:
+                    log.row({"case": label, "seed": seed}, lambda t=train: measured(t()))
+
+
+def measured(result: tuple[ist.Estimator, float]) -> dict[str, Any]:
+    """Errors on the paper's tasks, seconds, and what was chosen."""
+    estimator, seconds = result
+    features = type(estimator.architecture.x_features).__name__
+    decay = estimator.training.weight_decay
+    return task_errors(estimator) | {"seconds": seconds, "features": features, "decay": decay}
+
+
+def paper_network(name: str, method: Any, seed: int) -> Any:  # noqa: ANN401
+    """The paper's network and training."""
+    if name == "KCE":
+        data: Any = dirichlet(EVENTS, seed, PAPER_BOX)
+        arguments: tuple[Any, ...] = (method,)
+    else:
+        prior = ist.Uniform(*PAPER_BOX)
+        data = ist.draw(method, ist.toys.Dirichlet(), prior, EVENTS, seed=seed, progress_bar=False)
+        arguments = ()
+    return timed_fit(
+        data, *arguments, network=ist.paper_network, training=PAPER_TRAINING, seed=seed
+    )
+
+
+def tell_tasks(log: Log) -> None:
+    """Medians over seeds."""
+    print(f"\n{'medians over seeds':28}" + "".join(f"{task:>10}" for task in TASKS) + "   seconds")
+    best = "".join(f"{PAPER_BEST[task]:10.4f}" for task in TASKS)
+    print(f"{'paper, best for each task':28}{best}")
+    for case in dict.fromkeys(row["case"] for row in log.rows):
+        rows = [row for row in log.rows if row["case"] == case]
+        values = "".join(f"{np.median([row[task] for row in rows]):10.4f}" for task in TASKS)
+        seconds = np.median([row["seconds"] for row in rows])
+        print(f"{case:28}{values}{seconds:10.0f}   ({len(rows)} seeds)")
+
+
+def budgets(log: Log, seeds: int, only: str | None) -> None:
+    """Errors on the paper's tasks against the number of events."""
+    for events in BUDGETS:
+        for name, method in METHODS.items():
+            for seed in range(seeds):
+                if only is None or only in f"{name}/{events}":
+                    log.row(
+                        {"method": name, "events": events, "seed": seed},
+                        lambda e=events, m=method, s=seed: measured(
+                            timed_fit(dirichlet(e, s, WIDE_BOX), m, seed=s)
+                        ),
+                    )
+
+
+def tell_budgets(log: Log) -> None:
+    """Medians, and a picture."""
+    print(f"\n{'method':8}{'events':>10}" + "".join(f"{task:>10}" for task in TASKS))
+    for name in METHODS:
+        for events in BUDGETS:
+            rows = [r for r in log.rows if r["method"] == name and r["events"] == events]
+            if rows:
+                values = "".join(f"{np.median([r[t] for r in rows]):10.4f}" for t in TASKS)
+                print(f"{name:8}{events:10d}{values}")
+    draw_budgets(log)
+
+
+def draw_budgets(log: Log) -> None:
+    """Error against budget, one panel for each task."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+    for panel, task in zip(panels, TASKS, strict=True):
+        for name in METHODS:
+            points = []
+            for events in BUDGETS:
+                rows = [r for r in log.rows if r["method"] == name and r["events"] == events]
+                if rows:
+                    points.append((events, np.median([r[task] for r in rows])))
+            if points:
+                panel.plot(*np.array(points).T, marker="o", label=name)
+        panel.axhline(PAPER_BEST[task], color="0.6", linestyle="--", linewidth=1)
+        panel.text(1e3, PAPER_BEST[task] * 1.1, "paper's best, 100,000 events", color="0.4", size=7)
+        panel.set(xscale="log", yscale="log", title=f"Task {task[1]}", xlabel="simulated events")
+    panels[0].set_ylabel("mean squared error")
+    panels[0].legend(frameon=False)
+    path = HERE.parent / "docs" / "images" / "accuracy-budgets.svg"
+    figure.savefig(path)
+    plt.close(figure)
+    print(f"picture: {path.relative_to(HERE.parent)}")
+
+
+def toys(log: Log, seeds: int, only: str | None) -> None:
+    """The defaults on every toy with exact truth."""
+    for name in TOYS:
+        for seed in range(seeds):
+            if only is None or only in name:
+                log.row({"toy": name, "seed": seed}, lambda n=name, s=seed: measured_toy(n, s))
+
+
+def measured_toy(name: str, seed: int) -> dict[str, Any]:
+    """Errors of a default fit to one toy."""
+    toy, box = TOYS[name]
+    events = ist.simulate(toy, ist.Uniform(*box), EVENTS, seed=100 + seed, progress_bar=False)
+    estimator, seconds = timed_fit(events, seed=seed)
+    features = type(estimator.architecture.x_features).__name__
+    return toy_errors(name, estimator) | {"seconds": seconds, "features": features}
+
+
+def tell_toys(log: Log) -> None:
+    """Medians over seeds."""
+    columns = ("score", "log_ratio", "excess", "edge")
+    print(f"\n{'toy':34}" + "".join(f"{column:>12}" for column in columns))
+    for name in dict.fromkeys(row["toy"] for row in log.rows):
+        rows = [row for row in log.rows if row["toy"] == name]
+        values = "".join(f"{np.median([row[c] for row in rows]):12.5f}" for c in columns)
+        print(f"{name:34}{values}")
+
+
+def public(log: Log, seeds: int, only: str | None) -> None:
+    """sbibm: posteriors of ten published observations, by C2ST, and exact errors."""
+    from sbibm.evaluate import evaluate
+    from sbibm.tasks import TASKS as PUBLIC
+
+    for events in (1_000, 10_000):
+        for name, task in PUBLIC.items():
+            for seed in range(seeds):
+                if only is not None and only not in f"{name}/{events}":
+                    continue
+
+                def measure(
+                    task: Any = task,  # noqa: ANN401
+                    events: int = events,
+                    seed: int = seed,
+                ) -> dict[str, Any]:
+                    found = evaluate(task, events, 1 + seed, lambda data, s: ist.fit(data, seed=s))
+                    return {
+                        "c2st": [found.c2st[number] for number in sorted(found.c2st)],
+                        "median": float(np.median(list(found.c2st.values()))),
+                        "errors": dataclasses.asdict(found.errors),
+                        "seconds": found.training_seconds,
+                        "sampling_seconds": found.sampling_seconds,
+                    }
+
+                log.row({"task": name, "events": events, "seed": seed}, measure)
+
+
+def tell_public(log: Log) -> None:
+    """Medians beside those that were published."""
+    from sbibm.evaluate import PUBLISHED
+
+    peers = ("NRE", "NPE", "NLE", "SNRE")
+    print(
+        f"\n{'C2ST, median of 10':26}{'events':>8}{'here':>8}" + "".join(f"{p:>8}" for p in peers)
+    )
+    for name in dict.fromkeys(row["task"] for row in log.rows):
+        for events in (1_000, 10_000):
+            rows = [r for r in log.rows if r["task"] == name and r["events"] == events]
+            if rows:
+                ours = np.median([r["median"] for r in rows])
+                theirs = "".join(f"{PUBLISHED[name][p][events]:8.3f}" for p in peers)
+                print(f"{name:26}{events:8d}{ours:8.3f}{theirs}   ({len(rows)} seeds)")
+
+
+PARTS: Final[dict[str, tuple[Any, Any]]] = {
+    "tasks": (tasks, tell_tasks),
+    "budgets": (budgets, tell_budgets),
+    "toys": (toys, tell_toys),
+    "sbibm": (public, tell_public),
+}
+
+
+def main() -> None:
+    """Run the parts that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="part")
+    parser.add_argument("--seeds", type=int, default=5, help="trainings of each kind")
+    parser.add_argument("--only", help="only cases whose name contains this")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--tell", action="store_true", help="only print what was measured")
+    options = parser.parse_args()
+    for part in options.parts or list(PARTS):
+        run, tell = PARTS[part]
+        log = Log(part, fresh=options.fresh)
+        if not options.tell:
+            print(f"--- {part}", flush=True)
+            run(log, options.seeds, options.only)
+        tell(log)
+
+
+if __name__ == "__main__":
+    main()

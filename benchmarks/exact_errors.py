@@ -1,0 +1,136 @@
+"""Errors against exact truth: the paper's three tasks, and any toy."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.special import logsumexp
+
+import inferostatic as ist
+from inferostatic.supervision.supervision import supervise_many
+
+#: The paper's prior, on which its tasks are evaluated, and a wider one to simulate on.
+PAPER_BOX = ([0.5] * 3, [5.0] * 3)
+WIDE_BOX = ([0.1] * 3, [5.4] * 3)
+TASKS = {
+    "T1": ist.KSE(ist.Delta(0.25)),
+    "T2": ist.KLRE(ist.Rectangular(0.4)),
+    "T3": ist.CARL(),
+}
+#: The paper's best network for each task (median of five), from its table.
+PAPER_BEST = {"T1": 0.279, "T2": 0.049, "T3": 3.272}
+EVALUATED = 100_000
+
+
+@cache
+def _task_set(task: str) -> ist.Records:
+    toy, prior = ist.toys.Dirichlet(), ist.Uniform(*PAPER_BOX)
+    number = 900 + list(TASKS).index(task)
+    return ist.draw(TASKS[task], toy, prior, EVALUATED, seed=number, progress_bar=False)
+
+
+def task_errors(estimator: Any) -> dict[str, float]:  # noqa: ANN401
+    """Mean squared error on each task's own law: of score components, or of ln r.
+
+    `estimator` needs score(x, theta) and log_ratio(x, theta0, theta1).
+    """
+    toy = ist.toys.Dirichlet()
+    errors = {}
+    for task in TASKS:
+        records = _task_set(task)
+        record: Any = records.record
+        if task == "T1":
+            theta = np.asarray(record.theta, np.float64)
+            found, truth = estimator.score(records.x, theta), toy.score(records.x, theta)
+        else:
+            one, two = (np.asarray(t, np.float64) for t in (record.theta0, record.theta1))
+            found = estimator.log_ratio(records.x, one, two)
+            truth = toy.log_prob(records.x, one) - toy.log_prob(records.x, two)
+        errors[task] = float(np.mean((found - truth) ** 2))
+    return errors
+
+
+#: Toys with the box of θ they are simulated on.
+TOYS: dict[str, tuple[Any, tuple[list[float], list[float]]]] = {
+    "Dirichlet, 3 parameters": (ist.toys.Dirichlet(), WIDE_BOX),
+    "correlated Gaussian": (ist.toys.CorrelatedGaussian(), ([-2, -2, 0.5], [2, 2, 2])),
+    "Gaussian mixture": (ist.toys.GaussianMixture(), ([0.5, 0.05], [4, 0.95])),
+    "peak on a falling spectrum": (
+        ist.toys.FallingSpectrumWithPeak(),
+        ([0.05, 110, 0.01], [0.4, 160, 0.05]),
+    ),
+    "Poisson counts (discrete)": (ist.toys.PoissonCounts(), ([1, 2, 0.1], [8, 8, 0.8])),
+    "smeared spectrum, 8 parameters": (ist.toys.SmearedSpectrum(), ([-2] * 8, [2] * 8)),
+}
+
+
+def toy_errors(name: str, estimator: ist.Estimator, *, seed: int = 999) -> dict[str, float]:
+    """Errors on fresh events at θ from the simulated box, relative to the spread of the truth.
+
+    `score` and `log_ratio` are mean squared errors divided by the mean square of the true score
+    (by component, then averaged) and by the variance of the true ln r; `excess` is the loss of
+    multi-scale candidates above that of the exact density, in nats.
+    """
+    toy, box = TOYS[name]
+    prior = ist.Uniform(*box)
+    events = ist.simulate(toy, prior, 20_000, seed=seed, progress_bar=False)
+    x, theta = events.x, events.theta
+    truth = toy.score(x, theta)
+    score = np.mean((estimator.score(x, theta) - truth) ** 2, axis=0) / np.mean(truth**2, axis=0)
+    other = prior.sample(len(x), seed=seed + 1)
+    ratio = toy.log_prob(x, theta) - toy.log_prob(x, other)
+    found = estimator.log_ratio(x, theta, other)
+    inside, outside = edge_errors(prior, x, theta, estimator.score(x, theta), truth)
+    return {
+        "score": float(score.mean()),
+        "log_ratio": float(np.mean((found - ratio) ** 2) / ratio.var()),
+        "excess": excess_loss(toy, prior, x, theta, estimator),
+        "edge": float(outside / inside),
+    }
+
+
+def edge_errors(
+    prior: ist.Uniform, x: np.ndarray, theta: np.ndarray, score: np.ndarray, truth: np.ndarray
+) -> tuple[float, float]:
+    """Mean squared score errors in the bulk and in the outer tenth of the prior.
+
+    Each component's error is taken in units of the score's own spread there, because scores may
+    be larger near an edge; a point is near an edge if any parameter is in its outer 5% on either
+    side.
+    """
+    del x
+    low, high = prior.support
+    place = (theta - low) / (high - low)
+    outer = ((place < 0.05) | (place > 0.95)).any(axis=1)
+    errors = []
+    for part in (~outer, outer):
+        error = np.mean((score[part] - truth[part]) ** 2, axis=0)
+        errors.append(float(np.mean(error / np.mean(truth[part] ** 2, axis=0))))
+    return errors[0], errors[1]
+
+
+def excess_loss(
+    toy: Any,  # noqa: ANN401
+    prior: ist.Uniform,
+    x: np.ndarray,
+    theta: np.ndarray,
+    estimator: ist.Estimator,
+) -> float:
+    """Loss of multi-scale candidates above that of the exact density, in nats."""
+    method: Any = ist.KCE()
+    supply = method.supply(ist.Events(x=x, theta=theta, prior=prior))
+    keys = jax.random.split(jax.random.key(0), len(x))
+    record: Any = supervise_many(method.supervision, supply.rows, supply.law, keys)
+    thetas = np.asarray(record.thetas, np.float64)
+    low, high = prior.support
+    flat = np.clip(thetas.reshape(-1, theta.shape[1]), low, high)
+    repeated = np.repeat(x, thetas.shape[1], axis=0)
+    shape = thetas.shape[:2]
+    loss = _cross_entropy(estimator.potential(repeated, flat).reshape(shape))
+    exact = _cross_entropy(toy.log_prob(repeated, flat).reshape(shape))
+    return float(np.mean(loss - exact))
+
+
+def _cross_entropy(phi: np.ndarray) -> np.ndarray:
+    return logsumexp(phi, axis=1) - phi[:, 0]

@@ -1,0 +1,292 @@
+"""`compare`: several settings on the same events, judged by one yardstick.
+
+Losses of different methods cannot be compared, so every setting is judged by the same question:
+find the true θ among fifteen others, at all scales (the loss of multi-scale KCE), for events that
+no setting has seen and with candidates that are the same for all. Differences between settings are
+taken event by event, which makes them far more precise than the losses.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from scipy.special import logsumexp
+
+from ..estimator import AbstractEstimator, Estimator, RatioEstimator
+from ..events.events import Events
+from ..inputs import as_count, as_seed, kind_of, warn_user
+from ..models.architecture import AbstractArchitecture, DirectScore
+from ..models.features import Automatic
+from ..models.networks import NetworkChoice, parameter_count
+from ..supervision.supervision import supervise_many
+from .choose import excess_and_error
+from .fit import as_architecture, as_method, assembled, check_capability, fit
+from .members import Candidate, side_by_side
+from .methods import KCE, AbstractMethod, Method
+from .plan import planned, tries_out
+from .supplied import supplied
+from .training import Training
+
+#: Part of the events that no setting is trained on, and how many of them at most.
+TEST_FRACTION, MOST_TESTED = 0.2, 20_000
+#: Candidate sets in all, and for one event at most.
+ASKED, ASKED_EACH = 40_000, 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One way to train, as `fit` takes it.
+
+    Args:
+        method: such as `ist.KCE()`.
+        network: such as `ist.Residual(64, 3)` or `ist.Potential(…)`.
+        training: such as `ist.Training(weight_decay=0.1)`.
+        members: networks averaged.
+        name: shown in the table; made up from the rest unless given.
+    """
+
+    method: AbstractMethod | None = None
+    network: Any = None
+    training: Training = dataclasses.field(default_factory=Training)
+    members: int = 1
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what `fit` would refuse, before anything is trained."""
+        if not isinstance(self.training, Training):
+            raise TypeError(f"training must be ist.Training(…); got {kind_of(self.training)}.")
+        as_count(self.members, "members")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Comparison:
+    """The outcome of `compare`, the best setting first.
+
+    Attributes:
+        names: of the settings.
+        loss: mean loss on the test events, shape (settings,).
+        excess: loss above that of the best setting, shape (settings,).
+        error: standard error of the excess, over events.
+        seconds: of training; settings trained in one batch share its time.
+        parameters: weights in one network.
+        estimators: what came out, in the same order.
+    """
+
+    names: tuple[str, ...]
+    loss: np.ndarray
+    excess: np.ndarray
+    error: np.ndarray
+    seconds: np.ndarray
+    parameters: np.ndarray
+    estimators: tuple[AbstractEstimator, ...]
+
+    @property
+    def best(self) -> AbstractEstimator:
+        """The estimator with the lowest loss."""
+        return self.estimators[0]
+
+    def __repr__(self) -> str:
+        """A table."""
+        width = max(len("setting"), *(len(name) for name in self.names))
+        head = f"{'setting':{width}}      loss  above the best          weights  seconds"
+        lines = [head, "-" * len(head)]
+        for j, name in enumerate(self.names):
+            above = "best" if j == 0 else f"{self.excess[j]:+.5f} ± {self.error[j]:.5f}"
+            lines.append(
+                f"{name:{width}}  {self.loss[j]:8.5f}  {above:20}  {self.parameters[j]:9d}  "
+                f"{self.seconds[j]:7.1f}"
+            )
+        return "\n".join(lines)
+
+
+def compare(
+    events: Events,
+    settings: Sequence[Setting | AbstractMethod | AbstractArchitecture | NetworkChoice],
+    *,
+    seed: int,
+) -> Comparison:
+    """Train several settings on the same events and rank them on events that none has seen.
+
+    A fifth of the events, 20,000 at most, is kept for the ranking. Settings that differ only in
+    features and weight decay are trained as one compiled batch.
+
+    Args:
+        events: stored events; a prior= is needed for candidates at small scales.
+        settings: `ist.Setting(…)`, or simply a method or a network.
+        seed: everything random follows from it.
+    """
+    if not isinstance(events, Events):
+        raise TypeError(f"compare takes ist.Events (or ist.simulate(…)); got {kind_of(events)}.")
+    if isinstance(settings, str) or not isinstance(settings, Sequence) or not settings:
+        raise TypeError(
+            "compare takes a list of settings, such as [ist.KCE(), ist.Setting(ist.CARL(), "
+            f"network=ist.MLP((32, 32)))]; got {kind_of(settings)}."
+        )
+    seed = as_seed(seed)
+    checked = [_setting(setting) for setting in settings]
+    order = np.random.default_rng(np.random.SeedSequence([seed, 12])).permutation(len(events))
+    tested = min(round(TEST_FRACTION * len(events)), MOST_TESTED)
+    if tested < 2:
+        raise ValueError(f"{len(events)} events are too few to keep a fifth of them for a test.")
+    test, rest = events[np.sort(order[:tested])], events[np.sort(order[tested:])]
+    estimators: dict[int, AbstractEstimator] = {}
+    seconds = np.zeros(len(checked))
+    for group in _groups(checked, len(rest)):
+        made = _fitted([checked[j] for j in group], rest, seed)
+        for j, estimator in zip(group, made, strict=True):
+            estimators[j] = estimator
+            seconds[j] = estimator.history.seconds.sum() / len(group)
+    jury = _Jury(test, seed)
+    judged = np.stack([jury.losses(estimators[j]) for j in range(len(checked))])
+    ranked = np.argsort(judged.mean(axis=1), kind="stable")
+    excess, error = excess_and_error(judged, int(ranked[0]))
+    return Comparison(
+        names=tuple(_names(checked)[j] for j in ranked),
+        loss=judged.mean(axis=1)[ranked],
+        excess=excess[ranked],
+        error=error[ranked],
+        seconds=seconds[ranked],
+        parameters=np.array(
+            [parameter_count(estimators[j].model.network) // estimators[j].members for j in ranked]
+        ),
+        estimators=tuple(estimators[j] for j in ranked),
+    )
+
+
+def _setting(thing: Any) -> Setting:  # noqa: ANN401
+    if isinstance(thing, AbstractMethod):
+        thing = Setting(thing)
+    elif not isinstance(thing, Setting):
+        thing = Setting(network=thing)
+    method, architecture = as_method(thing.method), as_architecture(thing.network, 0)
+    check_capability(method, architecture)
+    if isinstance(architecture, DirectScore):
+        raise TypeError(
+            "a direct score network gives no ratios, by which settings are compared; compare "
+            "potentials (ist.Potential(…)) or direct ratio networks."
+        )
+    return thing
+
+
+def _names(settings: list[Setting]) -> list[str]:
+    """Each setting's own name, or what sets it apart, with a number where that is not enough."""
+    names = []
+    for setting in settings:
+        parts = [str(as_method(setting.method))]
+        if setting.network is not None:
+            network = setting.network
+            inner = network.network if isinstance(network, AbstractArchitecture) else network
+            parts.append(getattr(inner, "__name__", None) or _short(inner))
+            if isinstance(network, AbstractArchitecture):
+                parts.append(type(network.x_features).__name__)
+        if setting.training.weight_decay is not None:
+            parts.append(f"weight decay {setting.training.weight_decay:g}")
+        if setting.members > 1:
+            parts.append(f"{setting.members} members")
+        names.append(setting.name or ", ".join(parts))
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: j + 1].count(name)})"
+        for j, name in enumerate(names)
+    ]
+
+
+def _short(network: Any) -> str:  # noqa: ANN401
+    sizes = getattr(network, "widths", None) or [
+        getattr(network, field) for field in ("width", "blocks", "size") if hasattr(network, field)
+    ]
+    return f"{type(network).__name__}({', '.join(str(size) for size in sizes)})"
+
+
+def _groups(settings: list[Setting], events: int) -> list[list[int]]:
+    """Settings that can be trained as one batch: alike but for features and weight decay."""
+    groups: dict[Any, list[int]] = {}
+    for j, setting in enumerate(settings):
+        architecture = as_architecture(setting.network, events)
+        open_ = isinstance(architecture.x_features, Automatic)
+        open_ = open_ or setting.training.weight_decay is None
+        alone = tries_out(setting.training) and open_
+        alone = alone or setting.members > 1 or not setting.training.shared_batches
+        alike = dataclasses.replace(setting.training, weight_decay=None, choose=None)
+        bare = dataclasses.replace(architecture, x_features=Automatic())
+        key = j if alone else (str(bare), str(as_method(setting.method)), repr(alike))
+        same = groups.setdefault(key, [])
+        if same and not _equal(settings[same[0]], setting):
+            groups[j] = [j]
+        else:
+            same.append(j)
+    return list(groups.values())
+
+
+def _equal(one: Setting, other: Setting) -> bool:
+    """Whether methods are the same in every number, beyond their printed names."""
+    return bool(eqx.tree_equal(as_method(one.method), as_method(other.method)))
+
+
+def _fitted(group: list[Setting], events: Events, seed: int) -> list[AbstractEstimator]:
+    if len(group) == 1:
+        setting = group[0]
+        return [
+            fit(
+                events,
+                setting.method,
+                network=setting.network,
+                members=setting.members,
+                training=setting.training,
+                seed=seed,
+            )
+        ]
+    method = as_method(group[0].method)
+    supply = supplied(events, method)
+    count = len(supply.weight)
+    split = supply.split(group[0].training.validation_fraction, seed)
+    architectures = [as_architecture(setting.network, count) for setting in group]
+    plans = [planned(setting.training, count, len(split.train)) for setting in group]
+    candidates = [
+        Candidate(architecture.x_features, plan.weight_decay or 0.0)
+        for architecture, plan in zip(architectures, plans, strict=True)
+    ]
+    title = f"training {len(group)} settings of {method}"
+    together = side_by_side(
+        architectures[0], method, supply, split, plans[0], candidates, seed, title=title
+    )
+    return [
+        assembled(events, method, supply, architecture, part, plan)
+        for architecture, part, plan in zip(architectures, together, plans, strict=True)
+    ]
+
+
+class _Jury:
+    """Test events with candidate sets that are the same for every setting."""
+
+    def __init__(self, test: Events, seed: int) -> None:
+        self.test = test
+        self.times = max(1, min(ASKED // len(test), ASKED_EACH))
+        method = KCE()
+        assert isinstance(method, Method)
+        supply = method.supply(test)
+        keys = jax.random.split(jax.random.key(seed), self.times * len(test))
+        rows = jax.tree.map(lambda leaf: np.repeat(leaf, self.times, axis=0), supply.rows)
+        self.thetas = np.asarray(
+            supervise_many(method.supervision, rows, supply.law, keys).thetas  # pyright: ignore[reportAttributeAccessIssue]
+        )
+        self.weight = supply.weight / supply.weight.mean()
+        if (self.weight < 0).any():
+            warn_user("some test events have negative weights; errors of the table allow for them.")
+
+    def losses(self, estimator: AbstractEstimator) -> np.ndarray:
+        """Weighted loss of every test event."""
+        _, points, dim = self.thetas.shape
+        flat = self.thetas.reshape(-1, dim)
+        x = np.repeat(self.test.x, self.times * points, axis=0)
+        if isinstance(estimator, Estimator):
+            phi = estimator.potential(x, flat)
+        elif isinstance(estimator, RatioEstimator):
+            phi = estimator.log_ratio(x, flat, np.repeat(self.thetas[:, 0], points, axis=0))
+        else:
+            raise TypeError(f"{kind_of(estimator)} gives no ratios to compare.")
+        phi = phi.reshape(-1, points)
+        loss = logsumexp(phi, axis=1) - phi[:, 0]
+        return self.weight * loss.reshape(-1, self.times).mean(axis=1)
