@@ -33,7 +33,7 @@ docs: .venv  ## build the documentation into site/
 bench: .venv .venv-peers  ## time training beside TensorFlow and PyTorch
 	@.venv/bin/python benchmarks/training.py
 
-bench-accuracy: .venv  ## measure accuracy against exact truth (hours; goes on where it stopped)
+bench-accuracy: .venv .venv-peers  ## measure accuracy against exact truth (hours; goes on where it stopped)
 	@.venv/bin/python benchmarks/accuracy.py
 
 clean:  ## remove environments, caches and everything that was generated

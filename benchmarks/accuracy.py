@@ -4,6 +4,7 @@
     python benchmarks/accuracy.py budgets     the same errors from 1,000 to 1,000,000 events
     python benchmarks/accuracy.py toys        the defaults on every toy with exact truth
     python benchmarks/accuracy.py sbibm       a public benchmark of posteriors (C2ST)
+    python benchmarks/accuracy.py peers       the paper's tasks with sbi and MadMiner
     python benchmarks/accuracy.py             all of them
 
 Each part prints a table and writes `benchmarks/results/accuracy-<part>.json` with the date, the
@@ -16,9 +17,12 @@ import dataclasses
 import json
 import os
 import platform
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +31,17 @@ import jax
 import numpy as np
 
 import inferostatic as ist
-from exact_errors import PAPER_BEST, PAPER_BOX, TASKS, TOYS, WIDE_BOX, task_errors, toy_errors
+from exact_errors import (
+    PAPER_BEST,
+    PAPER_BOX,
+    TASKS,
+    TOYS,
+    WIDE_BOX,
+    prediction_errors,
+    task_errors,
+    task_inputs,
+    toy_errors,
+)
 
 HERE: Final = Path(__file__).parent.absolute()
 RESULTS: Final = HERE / "results"
@@ -49,6 +63,14 @@ METHODS: Final[dict[str, Any]] = {
     "CARL": ist.CARL(),
     "KCE": ist.KCE(),
 }
+PEER_PYTHON: Final = HERE.parent / ".venv-peers/bin/python"
+#: What peers/accuracy_worker.py trains, and how the trained network is evaluated.
+PEERS: Final = {
+    "sbi NRE_B": ("sbi-nre-b", "default"),
+    "sbi BNRE": ("sbi-bnre", "default"),
+    "MadMiner CARL, as shipped": ("madminer-carl", "shipped"),
+    "MadMiner CARL, corrected": ("madminer-carl", "corrected"),
+}
 
 
 class Log:
@@ -65,7 +87,7 @@ class Log:
         for row in self.rows:
             if all(row.get(name) == value for name, value in key.items()):
                 return row
-        row = key | measure()
+        row = key | measure() | {"device": device_name()}
         self.rows.append(row)
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps({"made": made(), "rows": self.rows}, indent=1) + "\n")
@@ -81,14 +103,19 @@ def shown(value: object) -> str:
 def made() -> dict[str, Any]:
     """When, with what and on what this was measured."""
     packages = ("inferostatic", "jax", "equinox", "optax", "numpy", "scipy")
-    device = jax.devices()[0]
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "versions": {name: metadata.version(name) for name in packages if _installed(name)},
         "python": platform.python_version(),
-        "device": device.device_kind if device.platform != "cpu" else _processor(),
+        "device": device_name(),
         "cores": os.cpu_count(),
     }
+
+
+def device_name() -> str:
+    """The model of the GPU, or of the processor where there is none."""
+    device = jax.devices()[0]
+    return device.device_kind if device.platform != "cpu" else _processor()
 
 
 def _installed(name: str) -> bool:
@@ -124,7 +151,7 @@ def tasks(log: Log, seeds: int, only: str | None) -> None:
 
     The paper's network is trained as in the paper, on records drawn by the method's flowchart and
     for the paper's prior (KCE, which the paper does not have, on stored events). The default
-    network is trained on stored events, with θ on the wider box or on the paper's.
+    network is trained on stored events, with θ on the wider box and, for KCE, on the paper's too.
     """
     for seed in range(seeds):
         for name, method in METHODS.items():
@@ -133,10 +160,11 @@ def tasks(log: Log, seeds: int, only: str | None) -> None:
                 "default": lambda m=method, s=seed: timed_fit(
                     dirichlet(EVENTS, s, WIDE_BOX), m, seed=s
                 ),
-                "default, narrow": lambda m=method, s=seed: timed_fit(
-                    dirichlet(EVENTS, s, PAPER_BOX), m, seed=s
-                ),
             }
+            if name == "KCE":
+                cases["default, narrow"] = lambda m=method, s=seed: timed_fit(
+                    dirichlet(EVENTS, s, PAPER_BOX), m, seed=s
+                )
             for network, train in cases.items():
                 label = f"{name}/{network}"
                 if only is None or only in label:
@@ -167,11 +195,16 @@ def paper_network(name: str, method: Any, seed: int) -> Any:  # noqa: ANN401
 
 def tell_tasks(log: Log) -> None:
     """Medians over seeds."""
+    tell_cases(log.rows)
+
+
+def tell_cases(found: list[dict[str, Any]]) -> None:
+    """Medians of each case, below the paper's best."""
     print(f"\n{'medians over seeds':28}" + "".join(f"{task:>10}" for task in TASKS) + "   seconds")
     best = "".join(f"{PAPER_BEST[task]:10.4f}" for task in TASKS)
     print(f"{'paper, best for each task':28}{best}")
-    for case in dict.fromkeys(row["case"] for row in log.rows):
-        rows = [row for row in log.rows if row["case"] == case]
+    for case in dict.fromkeys(row["case"] for row in found):
+        rows = [row for row in found if row["case"] == case]
         values = "".join(f"{np.median([row[task] for row in rows]):10.4f}" for task in TASKS)
         seconds = np.median([row["seconds"] for row in rows])
         print(f"{case:28}{values}{seconds:10.0f}   ({len(rows)} seeds)")
@@ -303,11 +336,63 @@ def tell_public(log: Log) -> None:
                 print(f"{name:26}{events:8d}{ours:8.3f}{theirs}   ({len(rows)} seeds)")
 
 
+def peers(log: Log, seeds: int, only: str | None) -> None:
+    """The paper's tasks with other packages, trained on the same stored events."""
+    for seed in range(seeds):
+        for name, (peer, variant) in PEERS.items():
+            if only is None or only in name:
+                log.row(
+                    {"case": name, "seed": seed},
+                    lambda p=peer, v=variant, s=seed: measured_peer(p, v, s),
+                )
+
+
+def measured_peer(peer: str, variant: str, seed: int) -> dict[str, Any]:
+    """Errors of what a peer predicted, and what it says of its training."""
+    answer = peer_answer(peer, seed)
+    about = {name: answer[name].item() for name in ("seconds", "epochs", "versions")}
+    return prediction_errors({task: answer[f"{variant}/{task}"] for task in TASKS}) | about
+
+
+# The two variants of MadMiner's network follow each other, and share a training.
+@lru_cache(maxsize=1)
+def peer_answer(peer: str, seed: int) -> dict[str, np.ndarray]:
+    """What a peer, in a process of its own and in .venv-peers, writes after its training."""
+    if not PEER_PYTHON.exists():
+        raise SystemExit("The other packages are not installed: run `make .venv-peers`.")
+    events = dirichlet(EVENTS, seed, WIDE_BOX)
+    given = {"x": events.x, "theta": events.theta, "low": WIDE_BOX[0], "high": WIDE_BOX[1]}
+    for task in TASKS:
+        given |= {f"{task}/{name}": points for name, points in task_inputs(task).items()}
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(source, **given)
+        worker = HERE / "peers" / "accuracy_worker.py"
+        # In the folder, because sbi writes its logs wherever it is started.
+        done = subprocess.run(
+            [PEER_PYTHON, worker, peer, source, target, "--seed", str(seed)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{peer} failed:\n{done.stderr}")
+        with np.load(target) as file:
+            return dict(file)
+
+
+def tell_peers(log: Log) -> None:
+    """Medians, beside this library's default where `tasks` has measured it."""
+    ours = [row for row in Log("tasks", fresh=False).rows if row["case"] == "KCE/default"]
+    tell_cases(ours + log.rows)
+
+
 PARTS: Final[dict[str, tuple[Any, Any]]] = {
     "tasks": (tasks, tell_tasks),
     "budgets": (budgets, tell_budgets),
     "toys": (toys, tell_toys),
     "sbibm": (public, tell_public),
+    "peers": (peers, tell_peers),
 }
 
 

@@ -30,25 +30,38 @@ def _task_set(task: str) -> ist.Records:
     return ist.draw(TASKS[task], toy, prior, EVALUATED, seed=number, progress_bar=False)
 
 
+def task_inputs(task: str) -> dict[str, np.ndarray]:
+    """The points of a task: x and theta for the score, x, theta0 and theta1 for ln r."""
+    records = _task_set(task)
+    names = ("theta",) if task == "T1" else ("theta0", "theta1")
+    thetas = {name: np.asarray(getattr(records.record, name), np.float64) for name in names}
+    return {"x": records.x, **thetas}
+
+
 def task_errors(estimator: Any) -> dict[str, float]:  # noqa: ANN401
     """Mean squared error on each task's own law: of score components, or of ln r.
 
     `estimator` needs score(x, theta) and log_ratio(x, theta0, theta1).
     """
-    toy = ist.toys.Dirichlet()
-    errors = {}
+    found = {}
     for task in TASKS:
-        records = _task_set(task)
-        record: Any = records.record
-        if task == "T1":
-            theta = np.asarray(record.theta, np.float64)
-            found, truth = estimator.score(records.x, theta), toy.score(records.x, theta)
-        else:
-            one, two = (np.asarray(t, np.float64) for t in (record.theta0, record.theta1))
-            found = estimator.log_ratio(records.x, one, two)
-            truth = toy.log_prob(records.x, one) - toy.log_prob(records.x, two)
-        errors[task] = float(np.mean((found - truth) ** 2))
-    return errors
+        predict = estimator.score if task == "T1" else estimator.log_ratio
+        found[task] = predict(*task_inputs(task).values())
+    return prediction_errors(found)
+
+
+def prediction_errors(found: dict[str, np.ndarray]) -> dict[str, float]:
+    """The same for what was predicted at the points of each task."""
+    return {task: float(np.mean((found[task] - _task_truth(task)) ** 2)) for task in TASKS}
+
+
+def _task_truth(task: str) -> np.ndarray:
+    toy = ist.toys.Dirichlet()
+    x, *thetas = task_inputs(task).values()
+    if task == "T1":
+        return toy.score(x, *thetas)
+    one, two = (toy.log_prob(x, theta) for theta in thetas)
+    return one - two
 
 
 #: Toys with the box of θ they are simulated on.

@@ -99,6 +99,11 @@ def test_the_first_that_is_as_good_as_the_best_is_taken() -> None:
     assert first_within_error(judged[[2, 0]], 1.0) == 0
     near = np.stack([common + 0.01 + rng.normal(0, 0.1, 400), common])
     assert first_within_error(near, 3.0) == 0
+    # Ever so clearly better, but hardly by anything.
+    surely = np.stack([common + 0.005, common])
+    assert first_within_error(surely, 3.0) == 1
+    assert first_within_error(surely, 3.0, worth=0.01) == 0
+    assert first_within_error(surely, 3.0, worth=0.004) == 1
     assert "B; held-out loss of the others, relative to it: A +0.5000 ± 0.0000" in told(
         "x", ["A", "B"], judged[[0, 2]], 1
     )

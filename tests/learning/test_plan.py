@@ -12,7 +12,7 @@ from inferostatic.learning.plan import (
     total_steps,
     tries_out,
     usual_members,
-    usual_width,
+    usual_size,
     with_shrink,
 )
 
@@ -44,12 +44,24 @@ def test_the_usual_decay_of_a_short_training_is_gentle() -> None:
     assert decay == pytest.approx(0.1)
 
 
-def test_members_and_width_follow_the_events() -> None:
+def test_members_and_size_follow_the_events() -> None:
     assert usual_members(1000, ist.Training()) == 3
     assert usual_members(100_000, ist.Training()) == 1
     assert usual_members(1000, ist.Training(epochs=3)) == 1
     assert usual_members(1000, ist.Training(epochs=3, choose=True)) == 3
-    assert usual_width(1000) <= usual_width(1_000_000) <= usual_width(10_000_000)
+    widths, blocks = zip(*(usual_size(n) for n in (1000, 1_000_000, 10_000_000)), strict=True)
+    assert widths[0] < widths[1] < widths[2]
+    assert blocks[0] > blocks[1] == blocks[2]
+
+
+def test_fit_takes_the_usual_network() -> None:
+    rng = np.random.default_rng(1)
+    prior = ist.Uniform([-1.0], [1.0])
+    theta = prior.sample(200, seed=1)
+    events = ist.Events(x=theta + rng.normal(size=theta.shape), theta=theta, prior=prior)
+    estimator = ist.fit(events, training=ist.Training(epochs=1, progress_bar=False), seed=1)
+    network = estimator.architecture.network
+    assert (network.width, network.blocks) == usual_size(200)
 
 
 def test_settings_are_tried_unless_the_epochs_are_given() -> None:

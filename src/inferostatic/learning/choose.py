@@ -20,7 +20,7 @@ from .supplied import Split, Supplied
 from .training import Training
 
 #: Events up to which candidates are trained on all of them, and how many they get beyond that.
-TRY_ALL, TRY_ON = 30_000, 10_000
+TRY_ALL, TRY_ON = 15_000, 10_000
 #: Part of the epochs for which candidates for the features are trained, and those for the weight
 #: decay where they get only a part of the events. On all events they are trained to the end,
 #: because too little decay shows only there, and the best of them is kept.
@@ -28,6 +28,8 @@ FEATURE_PART, DECAY_PART = 0.25, 0.5
 #: Standard errors by which a candidate must be better to displace one that is preferred: features
 #: that extrapolate further, and the usual decay; on all events the strongest decay is preferred.
 CLEARLY, WITHIN = 3.0, 1.0
+#: Nats by which other features must be better as well: in a short training some only learn faster.
+WORTH = 0.01
 #: Held-out events below which nothing can be told apart.
 FEWEST_HELD = 20
 
@@ -105,7 +107,7 @@ def chosen(
         settings = [(kind, USUAL_SHRINK) for kind in kinds]
         tried = trial(architecture, settings, FEATURE_PART, "features")
         judged = np.concatenate([one.judged for one in tried])
-        best = first_within_error(judged, CLEARLY)
+        best = first_within_error(judged, CLEARLY, WORTH)
         reasons.append(told("features", [type(k).__name__ for k in kinds], judged, best))
         architecture = dataclasses.replace(architecture, x_features=kinds[best])
     if open_decay:
@@ -144,14 +146,14 @@ def _features(x: np.ndarray) -> list[AbstractFeatures]:
     return [natural, Standardised(), Quantile()]
 
 
-def first_within_error(judged: np.ndarray, errors: float) -> int:
-    """The first candidate whose loss is within so many standard errors of the lowest.
+def first_within_error(judged: np.ndarray, errors: float, worth: float = 0.0) -> int:
+    """The first candidate whose loss is within so many standard errors, or `worth`, of the lowest.
 
     Candidates come in the order of preference, and `judged` holds losses of the same events.
     """
     best = int(np.argmin(judged.mean(axis=1)))
     excess, error = excess_and_error(judged, best)
-    return int(np.flatnonzero(excess <= errors * error)[0])
+    return int(np.flatnonzero(excess <= np.maximum(errors * error, worth))[0])
 
 
 def excess_and_error(judged: np.ndarray, best: int) -> tuple[np.ndarray, np.ndarray]:

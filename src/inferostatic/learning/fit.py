@@ -32,7 +32,7 @@ from .draw import Records
 from .loop import Job
 from .members import Trained, joined, member_key, trained, untrained, weights_of
 from .methods import KCE, AbstractMethod
-from .plan import planned, total_steps, usual_members, usual_width
+from .plan import planned, total_steps, usual_members, usual_size
 from .supplied import Supplied, supplied
 from .train import check_targets, train
 from .training import Training
@@ -104,7 +104,7 @@ def fit(
             bring their own.
         network: a network such as `ist.MLP((32, 32))` for a potential, or an architecture:
             `ist.Potential(…)`, `ist.DirectScore(…)`, `ist.DirectRatio(…)`.
-        members: networks trained side by side and averaged. Unless told, three for up to 30,000
+        members: networks trained side by side and averaged. Unless told, three for up to 15,000
             events; one for more, or where `training` gives the number of epochs.
         training: the knobs, `ist.Training(epochs=…, …)`.
         start: continue from this estimator's weights, with its method unless one is given.
@@ -235,7 +235,7 @@ def as_method(method: object) -> AbstractMethod:
 def as_architecture(network: Any, events: int) -> AbstractArchitecture:  # noqa: ANN401
     """The architecture around a network, the default one where there is none."""
     if network is None:
-        return Potential(Residual(usual_width(events)))
+        return Potential(Residual(*usual_size(events)))
     if isinstance(network, AbstractArchitecture):
         return network
     if callable(network) and not isinstance(network, type):

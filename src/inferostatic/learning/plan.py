@@ -22,7 +22,9 @@ LARGEST_DECAY = 1.0
 #: The strongest decay that is taken without having been tried.
 UNTRIED_DECAY = 0.1
 #: Events up to which an ensemble is affordable enough to be the default, and its size.
-ENSEMBLE_EVENTS, ENSEMBLE = 30_000, 3
+ENSEMBLE_EVENTS, ENSEMBLE = 15_000, 3
+#: Events up to which the deeper network is affordable enough to be the default.
+DEEP_EVENTS = 30_000
 
 
 def planned(training: Training, events: int, training_events: int) -> Training:
@@ -69,6 +71,10 @@ def usual_members(events: int, training: Training) -> int:
     return ENSEMBLE if events <= ENSEMBLE_EVENTS and tries_out(training) else 1
 
 
-def usual_width(events: int) -> int:
-    """Width of the default network."""
-    return 64 if events <= 300_000 else 96 if events <= 3_000_000 else 128
+def usual_size(events: int) -> tuple[int, int]:
+    """Width and blocks of the default network.
+
+    Depth pays at any number of events, with fewer of them most: it is time that sets the limit.
+    """
+    width = 64 if events <= 300_000 else 96 if events <= 3_000_000 else 128
+    return width, 6 if events <= DEEP_EVENTS else 2
