@@ -1,12 +1,14 @@
 """How long to train: sensible from a hundred events to ten million, and only where left open."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.learning.fit import as_architecture
 from inferostatic.learning.plan import (
     planned,
     total_steps,
@@ -54,14 +56,10 @@ def test_members_and_size_follow_the_events() -> None:
     assert blocks[0] > blocks[1] == blocks[2]
 
 
-def test_fit_takes_the_usual_network() -> None:
-    rng = np.random.default_rng(1)
-    prior = ist.Uniform([-1.0], [1.0])
-    theta = prior.sample(200, seed=1)
-    events = ist.Events(x=theta + rng.normal(size=theta.shape), theta=theta, prior=prior)
-    estimator = ist.fit(events, training=ist.Training(epochs=1, progress_bar=False), seed=1)
-    network = estimator.architecture.network
-    assert (network.width, network.blocks) == usual_size(200)
+@pytest.mark.parametrize("events", [200, 100_000])
+def test_the_default_network_has_the_usual_size(events: int) -> None:
+    network: Any = as_architecture(None, events)
+    assert (network.network.width, network.network.blocks) == usual_size(events)
 
 
 def test_settings_are_tried_unless_the_epochs_are_given() -> None:
