@@ -63,6 +63,8 @@ METHODS: Final[dict[str, Any]] = {
     "CARL": ist.CARL(),
     "KCE": ist.KCE(),
 }
+#: In place of a number of events: the exact likelihood.
+CONTROL: Final = "exact likelihood"
 PEER_PYTHON: Final = HERE.parent / ".venv-peers/bin/python"
 #: What peers/accuracy_worker.py trains, and how the trained network is evaluated.
 PEERS: Final = {
@@ -82,11 +84,17 @@ class Log:
         if self.path.exists() and not fresh:
             self.rows = json.loads(self.path.read_text())["rows"]
 
+    def has(self, key: dict[str, Any]) -> bool:
+        """Whether it was measured."""
+        return bool(self._with(key))
+
+    def _with(self, key: dict[str, Any]) -> list[dict[str, Any]]:
+        return [row for row in self.rows if key.items() <= row.items()]
+
     def row(self, key: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The row with this key, measured unless it is there already."""
-        for row in self.rows:
-            if all(row.get(name) == value for name, value in key.items()):
-                return row
+        for row in self._with(key):
+            return row
         row = key | measure() | {"device": device_name()}
         self.rows.append(row)
         self.path.parent.mkdir(exist_ok=True)
@@ -292,48 +300,65 @@ def tell_toys(log: Log) -> None:
 
 
 def public(log: Log, seeds: int, only: str | None) -> None:
-    """sbibm: posteriors of ten published observations, by C2ST, and exact errors."""
-    from sbibm.evaluate import evaluate
+    """sbibm: posteriors of ten published observations, by C2ST, and exact errors.
+
+    With them a control, the exact likelihood in place of a network: what it has above 0.5 is the
+    sampler's and the test's. All trainings come first; the C2STs take longer (minutes for each
+    observation of the tasks with ten parameters) and follow in other processes.
+    """
+    from sbibm.c2st import processes
+    from sbibm.evaluate import Exact, begin
     from sbibm.tasks import TASKS as PUBLIC
 
-    for events in (1_000, 10_000):
-        for name, task in PUBLIC.items():
-            for seed in range(seeds):
-                if only is not None and only not in f"{name}/{events}":
-                    continue
+    cells: list[dict[str, Any]] = [
+        {"task": name, "events": events, "seed": seed}
+        for events in (1_000, 10_000, CONTROL)
+        for name in PUBLIC
+        for seed in range(1 if events == CONTROL else seeds)
+        if only is None or only in f"{name}/{events}/"
+    ]
+    begun = []
+    with processes() as pool:
+        for cell in cells:
+            if log.has(cell):
+                continue
+            task, seed = PUBLIC[cell["task"]], 1 + cell["seed"]
+            if cell["events"] == CONTROL:
+                judged = begin(task, 1, seed, lambda _, __, t=task: Exact(t), pool)
+            else:
+                judged = begin(task, cell["events"], seed, lambda e, s: ist.fit(e, seed=s), pool)
+            begun.append((cell, judged))
+        for cell, judged in begun:
+            log.row(cell, lambda j=judged: told(j.result()))
 
-                def measure(
-                    task: Any = task,  # noqa: ANN401
-                    events: int = events,
-                    seed: int = seed,
-                ) -> dict[str, Any]:
-                    found = evaluate(task, events, 1 + seed, lambda data, s: ist.fit(data, seed=s))
-                    return {
-                        "c2st": [found.c2st[number] for number in sorted(found.c2st)],
-                        "median": float(np.median(list(found.c2st.values()))),
-                        "errors": dataclasses.asdict(found.errors),
-                        "seconds": found.training_seconds,
-                        "sampling_seconds": found.sampling_seconds,
-                    }
 
-                log.row({"task": name, "events": events, "seed": seed}, measure)
+def told(found: Any) -> dict[str, Any]:  # noqa: ANN401
+    """An evaluation as a row."""
+    return {
+        "c2st": [found.c2st[number] for number in sorted(found.c2st)],
+        "median": float(np.median(list(found.c2st.values()))),
+        "errors": dataclasses.asdict(found.errors),
+        "seconds": found.training_seconds,
+        "sampling_seconds": found.sampling_seconds,
+    }
 
 
 def tell_public(log: Log) -> None:
     """Medians beside those that were published."""
     from sbibm.evaluate import PUBLISHED
 
-    peers = ("NRE", "NPE", "NLE", "SNRE")
-    print(
-        f"\n{'C2ST, median of 10':26}{'events':>8}{'here':>8}" + "".join(f"{p:>8}" for p in peers)
-    )
+    names = ("NRE", "NPE", "NLE", "SNRE")
+    heads = "".join(f"{name:>8}" for name in names)
+    print(f"\n{'C2ST, median of 10':26}{'events':>18}{'here':>8}{heads}")
     for name in dict.fromkeys(row["task"] for row in log.rows):
-        for events in (1_000, 10_000):
+        for events in (1_000, 10_000, CONTROL):
             rows = [r for r in log.rows if r["task"] == name and r["events"] == events]
             if rows:
                 ours = np.median([r["median"] for r in rows])
-                theirs = "".join(f"{PUBLISHED[name][p][events]:8.3f}" for p in peers)
-                print(f"{name:26}{events:8d}{ours:8.3f}{theirs}   ({len(rows)} seeds)")
+                theirs = "".join(
+                    f"{PUBLISHED[name][other][events]:8.3f}" for other in names if events != CONTROL
+                )
+                print(f"{name:26}{events:>18}{ours:8.3f}{theirs:32}   ({len(rows)} seeds)")
 
 
 def peers(log: Log, seeds: int, only: str | None) -> None:

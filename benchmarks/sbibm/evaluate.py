@@ -7,7 +7,8 @@ the log ratio and of the score on fresh events come with it: these tasks know th
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ import inferostatic as ist
 from inferostatic.estimator import over_members
 from inferostatic.models.potential import PotentialModel
 
-from .c2st import c2st
+from .c2st import Pending, begin_c2st
 from .sampler import Effort, LogFactor, sample_posterior
 from .tasks import OBSERVATIONS, Task
 
@@ -180,13 +181,26 @@ class Evaluation:
     sampling_seconds: float
 
 
-def evaluate(
+@dataclass(frozen=True)
+class Begun:
+    """An evaluation whose C2STs are still being worked on, in other processes."""
+
+    pending: dict[int, Pending]
+    others: Evaluation
+
+    def result(self) -> Evaluation:
+        """Wait for them."""
+        return replace(self.others, c2st={n: test.result() for n, test in self.pending.items()})
+
+
+def begin(
     task: Task,
     n_simulations: int,
     seed: int,
     estimator_factory: EstimatorFactory,
+    pool: Executor,
     observations: Iterable[int] = OBSERVATIONS,
-) -> Evaluation:
+) -> Begun:
     """Simulate, train, draw from the posteriors of the published observations, and judge.
 
     Args:
@@ -194,6 +208,7 @@ def evaluate(
         n_simulations: number of training events, with θ from the prior.
         seed: of the training events, handed to `estimator_factory`, and used for the sampler.
         estimator_factory: trains, such as `lambda events, seed: ist.fit(events, seed=seed)`.
+        pool: works on the C2STs, which take the longest.
         observations: their numbers, from 1 to 10.
     """
     events = ist.simulate(task.simulate, task.prior, n_simulations, seed=seed, progress_bar=False)
@@ -201,22 +216,22 @@ def evaluate(
     trained = estimator_factory(events, seed)
     training_seconds = time.perf_counter() - start
     judged = Learned(trained) if isinstance(trained, ist.Estimator) else trained
-    values, sampling_seconds = {}, 0.0
+    pending = {}
+    start = time.perf_counter()
     for number in observations:
         observation = task.observation(number)
-        start = time.perf_counter()
         theta = draw_posterior(judged, task, observation.x, seed=100 * seed + number)
-        sampling_seconds += time.perf_counter() - start
-        values[number] = c2st(observation.reference, theta)
-    return Evaluation(
+        pending[number] = begin_c2st(pool, observation.reference, theta)
+    others = Evaluation(
         task=task.name,
         n_simulations=n_simulations,
         seed=seed,
-        c2st=values,
-        errors=exact_errors(judged, task),
+        c2st={},
         training_seconds=training_seconds,
-        sampling_seconds=sampling_seconds,
+        sampling_seconds=time.perf_counter() - start,
+        errors=exact_errors(judged, task),
     )
+    return Begun(pending, others)
 
 
 def draw_posterior(

@@ -5,6 +5,7 @@ import math
 import subprocess
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks.sbibm import tasks
-from benchmarks.sbibm.evaluate import PUBLISHED, Exact, Learned, evaluate, exact_errors
+from benchmarks.sbibm.evaluate import PUBLISHED, Exact, Learned, begin, exact_errors
 from benchmarks.sbibm.sampler import Effort, sample_posterior
 from benchmarks.sbibm.tasks import TASKS, DownloadError, Task
 from scipy import stats
@@ -233,6 +234,27 @@ def test_c2st_of_the_same_and_of_a_shifted_distribution() -> None:
     assert c2st(reference, same + [0.0, 300.0]) > 0.8
 
 
+def test_c2st_is_a_cross_validation() -> None:
+    model_selection = pytest.importorskip("sklearn.model_selection")
+    from benchmarks.sbibm.c2st import begin_c2st, c2st
+    from sklearn.neural_network import MLPClassifier
+
+    rng = np.random.default_rng(5)
+    reference, other = rng.standard_normal((2, 100, 2)).astype(np.float32)
+    other += np.float32(0.5)
+    mean, std = reference.mean(axis=0), reference.std(axis=0, ddof=1)
+    data = (np.concatenate([reference, other]) - mean) / std
+    scores = model_selection.cross_val_score(
+        MLPClassifier((20, 20), max_iter=10_000, random_state=1),
+        data,
+        np.repeat([0.0, 1.0], 100),
+        cv=model_selection.KFold(5, shuffle=True, random_state=1),
+    )
+    assert c2st(reference, other) == pytest.approx(scores.mean(), abs=1e-12)
+    with ThreadPoolExecutor(1) as pool:
+        assert begin_c2st(pool, reference, other).result() == c2st(reference, other)
+
+
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_the_exact_likelihood_has_no_errors(task: Task) -> None:
     errors = exact_errors(Exact(task), task, N)
@@ -345,7 +367,8 @@ def test_an_evaluation_trains_on_events_from_the_prior() -> None:
         assert (len(events), seed, events.prior) == (100, 3, task.prior)
         return Exact(task)
 
-    result = evaluate(task, 100, 3, train, observations=[])
+    with ThreadPoolExecutor(1) as pool:
+        result = begin(task, 100, 3, train, pool, observations=[]).result()
     assert (result.task, result.n_simulations, result.seed) == ("two_moons", 100, 3)
     assert result.c2st == {}
     assert result.errors.log_ratio.mean_square == 0.0
