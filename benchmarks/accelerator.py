@@ -17,8 +17,9 @@ import jax
 import numpy as np
 
 import inferostatic as ist
-from accuracy import RESULTS, dirichlet, made, measured, shown, timed_fit
+from accuracy import dirichlet, measured, timed_fit
 from exact_errors import PAPER_BOX, WIDE_BOX
+from record import RESULTS, made, shown
 
 EVENTS = 100_000
 

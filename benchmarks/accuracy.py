@@ -14,20 +14,14 @@ anew.
 
 import argparse
 import dataclasses
-import json
-import os
-import platform
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-import jax
 import numpy as np
 
 import inferostatic as ist
@@ -42,9 +36,9 @@ from exact_errors import (
     task_inputs,
     toy_errors,
 )
+from record import RESULTS, Log
 
 HERE: Final = Path(__file__).parent.absolute()
-RESULTS: Final = HERE / "results"
 EVENTS: Final = 100_000
 BUDGETS: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 PAPER_TRAINING: Final = ist.Training(
@@ -75,70 +69,9 @@ PEERS: Final = {
 }
 
 
-class Log:
-    """Rows of a result file, written as they come, so that nothing is lost or done twice."""
-
-    def __init__(self, part: str, *, fresh: bool) -> None:
-        self.path = RESULTS / f"accuracy-{part}.json"
-        self.rows: list[dict[str, Any]] = []
-        if self.path.exists() and not fresh:
-            self.rows = json.loads(self.path.read_text())["rows"]
-
-    def has(self, key: dict[str, Any]) -> bool:
-        """Whether it was measured."""
-        return bool(self._with(key))
-
-    def _with(self, key: dict[str, Any]) -> list[dict[str, Any]]:
-        return [row for row in self.rows if key.items() <= row.items()]
-
-    def row(self, key: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The row with this key, measured unless it is there already."""
-        for row in self._with(key):
-            return row
-        row = key | measure() | {"device": device_name()}
-        self.rows.append(row)
-        self.path.parent.mkdir(exist_ok=True)
-        self.path.write_text(json.dumps({"made": made(), "rows": self.rows}, indent=1) + "\n")
-        print("  ".join(f"{name} {shown(value)}" for name, value in row.items()), flush=True)
-        return row
-
-
-def shown(value: object) -> str:
-    """A number with four digits, anything else as it is."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def made() -> dict[str, Any]:
-    """When, with what and on what this was measured."""
-    packages = ("inferostatic", "jax", "equinox", "optax", "numpy", "scipy")
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {name: metadata.version(name) for name in packages if _installed(name)},
-        "python": platform.python_version(),
-        "device": device_name(),
-        "cores": os.cpu_count(),
-    }
-
-
-def device_name() -> str:
-    """The model of the GPU, or of the processor where there is none."""
-    device = jax.devices()[0]
-    return device.device_kind if device.platform != "cpu" else _processor()
-
-
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+def log_of(part: str, *, fresh: bool) -> Log:
+    """The results of a part."""
+    return Log(RESULTS / f"accuracy-{part}.json", fresh=fresh)
 
 
 def dirichlet(events: int, seed: int, box: tuple[list[float], list[float]]) -> ist.Events:
@@ -408,7 +341,7 @@ def peer_answer(peer: str, seed: int) -> dict[str, np.ndarray]:
 
 def tell_peers(log: Log) -> None:
     """Medians, beside this library's default where `tasks` has measured it."""
-    ours = [row for row in Log("tasks", fresh=False).rows if row["case"] == "KCE/default"]
+    ours = [row for row in log_of("tasks", fresh=False).rows if row["case"] == "KCE/default"]
     tell_cases(ours + log.rows)
 
 
@@ -434,7 +367,7 @@ def main() -> None:
     options = parser.parse_args()
     for part in options.parts or list(PARTS):
         run, tell = PARTS[part]
-        log = Log(part, fresh=options.fresh)
+        log = log_of(part, fresh=options.fresh)
         if not options.tell:
             print(f"--- {part}", flush=True)
             run(log, options.seeds, options.only)

@@ -15,7 +15,6 @@ Needs Linux, for /proc/self/status.
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,14 +23,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-HERE: Final = Path(__file__).parent.absolute()
+from record import RESULTS, made
+
 COLUMNS, PARAMETERS = 40, 3
 BATCH: Final = 1024
 #: Events written at a time.
@@ -228,7 +226,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="of the files (default: a temporary one)")
     parser.add_argument("--choose", action="store_true", help="let fit choose features and decay")
     parser.add_argument("--quick", action="store_true", help="a small file; writes nothing")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "large.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "large.json")
     parser.add_argument("--part", choices=["memory", "speed"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
@@ -263,9 +261,7 @@ def main() -> int:
             "batch": BATCH,
             "memory": in_process(options, "memory", *where, *chooses),
             "speed": in_process(options, "speed", *where, *compared),
-            "versions": {name: metadata.version(name) for name in ("inferostatic", "jax", "numpy")},
-            "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "made": made(),
         }
     good = print_table(result)
     if not options.quick:

@@ -13,15 +13,11 @@ the library, except that the many KSE fits try out no features and no weight dec
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +31,8 @@ from inferostatic.supervision.quadrature import (
     draw_standard,
     kernel_sum,
 )
+from record import RESULTS, made
 
-HERE: Final = Path(__file__).parent.absolute()
 #: The recommended width's error may exceed the best of those tried by this factor, its bias the
 #: exact one by the other.
 TOLERATED_ERROR, TOLERATED_BIAS = 1.2, 0.2
@@ -306,7 +302,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--no-bias", action="store_true", help="leave out the first part")
     parser.add_argument("--no-kernels", action="store_true", help="leave out the last part")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "widths.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "widths.json")
     parser.add_argument("--quick", action="store_true", help="a small size; writes nothing")
     return parser.parse_args()
 
@@ -325,9 +321,7 @@ def main() -> int:
         "kernels": [] if options.no_kernels else check_kernels(settings),
         "events": settings.events,
         "seconds": time.perf_counter() - began,
-        "versions": {name: metadata.version(name) for name in ("inferostatic", "jax", "numpy")},
-        "machine": {"cores": os.cpu_count(), "system": platform.system()},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "made": made(),
     }
     good = all(one[form] <= TOLERATED_ERROR for one in result["widths"] for form in FORMS)
     if not options.quick:

@@ -1,0 +1,80 @@
+"""Results of benchmarks in files, with when, with what and on what they were measured."""
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+
+RESULTS: Final = Path(__file__).parent.absolute() / "results"
+
+
+class Log:
+    """Rows of a result file, written as they come, so that nothing is lost or done twice."""
+
+    def __init__(self, path: Path, *, fresh: bool) -> None:
+        self.path = path
+        self.rows: list[dict[str, Any]] = []
+        if self.path.exists() and not fresh:
+            self.rows = json.loads(self.path.read_text())["rows"]
+
+    def has(self, key: dict[str, Any]) -> bool:
+        """Whether it was measured."""
+        return bool(self._with(key))
+
+    def _with(self, key: dict[str, Any]) -> list[dict[str, Any]]:
+        return [row for row in self.rows if key.items() <= row.items()]
+
+    def row(self, key: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The row with this key, measured unless it is there already."""
+        for row in self._with(key):
+            return row
+        row = key | measure() | {"device": device_name()}
+        self.rows.append(row)
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(json.dumps({"made": made(), "rows": self.rows}, indent=1) + "\n")
+        print("  ".join(f"{name} {shown(value)}" for name, value in row.items()), flush=True)
+        return row
+
+
+def shown(value: object) -> str:
+    """A number with four digits, anything else as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def made() -> dict[str, Any]:
+    """When, with what and on what this was measured."""
+    packages = ("inferostatic", "jax", "equinox", "optax", "numpy", "scipy")
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: metadata.version(name) for name in packages if _installed(name)},
+        "python": platform.python_version(),
+        "device": device_name(),
+        "cores": os.cpu_count(),
+    }
+
+
+def device_name() -> str:
+    """The model of the GPU, or of the processor where there is none."""
+    device = jax.devices()[0]
+    return device.device_kind if device.platform != "cpu" else _processor()
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
