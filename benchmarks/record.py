@@ -9,8 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-import jax
-
 RESULTS: Final = Path(__file__).parent.absolute() / "results"
 
 
@@ -61,8 +59,10 @@ def made() -> dict[str, Any]:
 
 def device_name() -> str:
     """The model of the GPU, or of the processor where there is none."""
+    import jax
+
     device = jax.devices()[0]
-    return device.device_kind if device.platform != "cpu" else _processor()
+    return device.device_kind if device.platform != "cpu" else processor()
 
 
 def _installed(name: str) -> bool:
@@ -73,8 +73,11 @@ def _installed(name: str) -> bool:
     return True
 
 
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+def processor() -> str:
+    """The name of the processor where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -28,6 +28,7 @@ from typing import IO, Any, Final
 from peers import problem
 from peers.problem import TASKS, UNTRAINED_LOSS
 from peers.service import Job, request_for
+from record import processor
 
 HERE: Final = Path(__file__).parent.absolute()
 BASELINES: Final = ("keras", "keras-steps50", "torch")
@@ -305,19 +306,9 @@ def describe(workers: list[Worker]) -> dict[str, Any]:
         versions |= answer["versions"]
     return {
         "versions": versions,
-        "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "system": platform.system()},
+        "machine": {"cpu": processor(), "cores": os.cpu_count(), "system": platform.system()},
         "stacks": {name: answer["settings"] for name, answer in answers.items()},
     }
-
-
-def cpu_model() -> str:
-    """Return the name of the processor where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def draw_files(rows: int, folder: Path, *, seed: int) -> dict[str, Path]:

@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import awkward as ak
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,40 +15,12 @@ import pandas as pd
 import pytest
 
 import inferostatic as ist
-from inferostatic.estimator import _KINDS, AbstractEstimator, Region, with_network
-from inferostatic.models.architecture import AbstractArchitecture
+from inferostatic.estimator import AbstractEstimator
+from random_estimators import HIGH, LOW, random_estimator
 
 Array = jax.Array
 
-LOW, HIGH = np.array([0.0, -3.0]), np.array([4.0, 3.0])
 NETWORK = ist.MLP((6, 5), activation=jnp.tanh)
-
-
-def build(architecture: AbstractArchitecture, members: int = 2, seed: int = 1) -> Any:
-    """An estimator of three observables and two parameters."""
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-2, 2, size=(500, 3))
-    shapes = architecture.shapes(x, (LOW + HIGH) / 2, (HIGH - LOW) / np.sqrt(12))
-    model = architecture.build(shapes, key=jax.random.key(seed))
-    arrays, static = eqx.partition(model.network, eqx.is_inexact_array)
-    stacked = jax.tree.map(
-        lambda leaf: jnp.asarray(rng.normal(size=(members, *leaf.shape)).astype(np.float32)), arrays
-    )
-    kind = {"Potential": "Estimator", "DirectScore": "ScoreEstimator"}.get(
-        type(architecture).__name__, "RatioEstimator"
-    )
-    losses = rng.uniform(size=(4, members))
-    return _KINDS[kind](
-        model=with_network(model, eqx.combine(stacked, static)),
-        architecture=architecture,
-        shapes=shapes,
-        method=ist.CARL(),
-        prior=ist.Uniform(LOW, HIGH, names=["mass", "width"]),
-        region=Region(LOW, HIGH, np.full(3, -2.0), np.full(3, 2.0)),
-        x_names=("pt", "eta", "phi"),
-        theta_names=("mass", "width"),
-        history=ist.History(losses, losses, np.ones(4), np.full(members, 4), "all 4 epochs"),
-    )
 
 
 RAW = ist.Potential(NETWORK, ist.Raw(), ist.Raw())
@@ -57,17 +28,17 @@ RAW = ist.Potential(NETWORK, ist.Raw(), ist.Raw())
 
 @pytest.fixture(scope="module")
 def potential() -> ist.Estimator:
-    return build(RAW)
+    return random_estimator(RAW)
 
 
 @pytest.fixture(scope="module")
 def score() -> ist.ScoreEstimator:
-    return build(ist.DirectScore(NETWORK))
+    return random_estimator(ist.DirectScore(NETWORK))
 
 
 @pytest.fixture(scope="module")
 def ratio() -> ist.RatioEstimator:
-    return build(ist.DirectRatio(NETWORK))
+    return random_estimator(ist.DirectRatio(NETWORK))
 
 
 def some(n: int, seed: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

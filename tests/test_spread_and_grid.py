@@ -12,41 +12,17 @@ import pytest
 
 import inferostatic as ist
 from inferostatic import estimator as module
-from inferostatic.estimator import _KINDS, Region, with_network
 from inferostatic.models.architecture import AbstractArchitecture
+from random_estimators import HIGH, LOW, random_estimator
 
 Array = jax.Array
 
-LOW, HIGH = np.array([0.0, -3.0]), np.array([4.0, 3.0])
 NETWORK = ist.MLP((6, 5), activation=jnp.tanh)
 TOWERS = ist.TwoTower(4, ist.MLP((5,)), ist.MLP((5,)))
 
 
 def build(architecture: AbstractArchitecture, members: int = 3, x_dim: int = 3) -> Any:
-    """An estimator with random weights."""
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-2, 2, size=(500, x_dim))
-    shapes = architecture.shapes(x, (LOW + HIGH) / 2, (HIGH - LOW) / np.sqrt(12))
-    model = architecture.build(shapes, key=jax.random.key(1))
-    arrays, static = eqx.partition(model.network, eqx.is_inexact_array)
-    stacked = jax.tree.map(
-        lambda leaf: jnp.asarray(rng.normal(size=(members, *leaf.shape)).astype(np.float32)), arrays
-    )
-    kind = {"Potential": "Estimator", "DirectScore": "ScoreEstimator"}.get(
-        type(architecture).__name__, "RatioEstimator"
-    )
-    losses = rng.uniform(size=(4, members))
-    return _KINDS[kind](
-        model=with_network(model, eqx.combine(stacked, static)),
-        architecture=architecture,
-        shapes=shapes,
-        method=ist.CARL(),
-        prior=ist.Uniform(LOW, HIGH, names=["mass", "width"]),
-        region=Region(LOW, HIGH, np.full(x_dim, -2.0), np.full(x_dim, 2.0)),
-        x_names=tuple(f"x{i}" for i in range(x_dim)),
-        theta_names=("mass", "width"),
-        history=ist.History(losses, losses, np.ones(4), np.full(members, 4), "all 4 epochs"),
-    )
+    return random_estimator(architecture, members, [f"x{i}" for i in range(x_dim)])
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_models import as_array, in_float64, random_model
 
 import inferostatic as ist
 from inferostatic.models.architecture import AbstractArchitecture
@@ -81,28 +82,8 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 def build(architecture: AbstractArchitecture, x_dim: int, theta_dim: int, seed: int) -> Any:
     """A model with features learned from skewed x, and random weights and biases."""
-    rng = np.random.default_rng(seed)
-    centre, scale = rng.normal(size=theta_dim), rng.uniform(0.3, 2.0, size=theta_dim)
-    x = rng.lognormal(size=(400, x_dim))
-    shapes = architecture.shapes(x, centre, scale)
-    model = architecture.build(shapes, key=jax.random.key(seed))
-    arrays, rest = eqx.partition(model.network, eqx.is_inexact_array)
-    moved = jax.tree.map(
-        lambda leaf: as_array(np.asarray(leaf) + rng.normal(scale=0.3, size=leaf.shape)), arrays
-    )
-    return eqx.tree_at(lambda m: m.network, model, eqx.combine(moved, rest))
-
-
-def as_array(value: Any, dtype: Any = np.float32) -> Array:
-    """Converted by NumPy, which needs no compilation."""
-    return jnp.asarray(np.asarray(value, dtype))
-
-
-def in_float64(model: Any) -> Any:
-    """The same model with its numbers in double precision; inside `jax.enable_x64` only."""
-    return jax.tree.map(
-        lambda leaf: as_array(leaf, np.float64) if eqx.is_inexact_array(leaf) else leaf, model
-    )
+    x = np.random.default_rng(seed).lognormal(size=(400, x_dim))
+    return random_model(architecture, x, theta_dim, seed)
 
 
 def points(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray]:

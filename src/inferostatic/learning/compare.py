@@ -21,6 +21,7 @@ from ..inputs import as_count, as_seed, kind_of, warn_user
 from ..models.architecture import AbstractArchitecture, DirectScore
 from ..models.features import Automatic
 from ..models.networks import NetworkChoice, parameter_count
+from ..supervision.records import CandidateSet
 from ..supervision.supervision import supervise_many
 from .choose import excess_and_error
 from .fit import as_architecture, as_method, assembled, check_capability, fit
@@ -269,9 +270,9 @@ class _Jury:
         supply = method.supply(test)
         keys = jax.random.split(jax.random.key(seed), self.times * len(test))
         rows = jax.tree.map(lambda leaf: np.repeat(leaf, self.times, axis=0), supply.rows)
-        self.thetas = np.asarray(
-            supervise_many(method.supervision, rows, supply.law, keys).thetas  # pyright: ignore[reportAttributeAccessIssue]
-        )
+        sets = supervise_many(method.supervision, rows, supply.law, keys)
+        assert isinstance(sets, CandidateSet)
+        self.thetas = np.asarray(sets.thetas)
         self.weight = supply.weight / supply.weight.mean()
         if (self.weight < 0).any():
             warn_user("some test events have negative weights; errors of the table allow for them.")

@@ -74,7 +74,8 @@ def usual_members(events: int, training: Training) -> int:
 def usual_size(events: int) -> tuple[int, int]:
     """Width and blocks of the default network.
 
-    Depth pays at any number of events, with fewer of them most: it is time that sets the limit.
+    Depth pays most where events are few, and there it costs little. Beyond that it was not seen to
+    pay (100,000 events of the Dirichlet distribution), and it takes its time.
     """
     width = 64 if events <= 300_000 else 96 if events <= 3_000_000 else 128
     return width, 6 if events <= DEEP_EVENTS else 2

@@ -74,8 +74,8 @@ class MultiScale(AbstractCandidateLaw):
     """A width for every event, log-uniform between two fractions of the prior's width.
 
     Narrow sets teach the score, wide ones far ratios, and no width has to be chosen. The width is
-    drawn once for the event, independently of θ', and is shared by the centre and all candidates;
-    anything else would break exchangeability.
+    drawn once for the event, independently of θ', and is shared by the centre and all candidates:
+    a centre found by steps of another width would give θ' away.
     """
 
     smallest: float = eqx.field(static=True, default=0.02)
