@@ -224,7 +224,7 @@ def measured_toy(name: str, seed: int) -> dict[str, Any]:
 
 def tell_toys(log: Log) -> None:
     """Medians over seeds."""
-    columns = ("score", "log_ratio", "excess", "edge")
+    columns = ("score", "log_ratio", "excess", "edge", "edge_relative")
     print(f"\n{'toy':34}" + "".join(f"{column:>12}" for column in columns))
     for name in dict.fromkeys(row["toy"] for row in log.rows):
         rows = [row for row in log.rows if row["toy"] == name]

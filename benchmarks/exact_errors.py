@@ -94,33 +94,39 @@ def toy_errors(name: str, estimator: ist.Estimator, *, seed: int = 999) -> dict[
     other = prior.sample(len(x), seed=seed + 1)
     ratio = toy.log_prob(x, theta) - toy.log_prob(x, other)
     found = estimator.log_ratio(x, theta, other)
-    inside, outside = edge_errors(prior, x, theta, estimator.score(x, theta), truth)
+    near = (prior, theta, estimator.score(x, theta), truth)
     return {
         "score": float(score.mean()),
         "log_ratio": float(np.mean((found - ratio) ** 2) / ratio.var()),
         "excess": excess_loss(toy, prior, x, theta, estimator),
-        "edge": float(outside / inside),
+        "edge": edge_error(*near),
+        "edge_relative": edge_error(*near, relative=True),
     }
 
 
-def edge_errors(
-    prior: ist.Uniform, x: np.ndarray, theta: np.ndarray, score: np.ndarray, truth: np.ndarray
-) -> tuple[float, float]:
-    """Mean squared score errors in the bulk and in the outer tenth of the prior.
+def edge_error(
+    prior: ist.Uniform,
+    theta: np.ndarray,
+    score: np.ndarray,
+    truth: np.ndarray,
+    *,
+    relative: bool = False,
+) -> float:
+    """Mean squared score error in the outer tenth of the prior, over that in the bulk.
 
-    Each component's error is taken in units of the score's own spread there, because scores may
-    be larger near an edge; a point is near an edge if any parameter is in its outer 5% on either
-    side.
+    A point is in the outer tenth if any parameter is in its outer 5% on either side. `relative`
+    takes each component's error in units of the score's own spread in that region, because true
+    scores may be larger near an edge.
     """
-    del x
     low, high = prior.support
     place = (theta - low) / (high - low)
     outer = ((place < 0.05) | (place > 0.95)).any(axis=1)
     errors = []
     for part in (~outer, outer):
         error = np.mean((score[part] - truth[part]) ** 2, axis=0)
-        errors.append(float(np.mean(error / np.mean(truth[part] ** 2, axis=0))))
-    return errors[0], errors[1]
+        unit = np.mean(truth[part] ** 2, axis=0) if relative else 1.0
+        errors.append(float(np.mean(error / unit)))
+    return errors[1] / errors[0]
 
 
 def excess_loss(
