@@ -33,6 +33,7 @@ from .inputs import (
 from .models.architecture import AbstractArchitecture, PairChoice, Shapes
 from .models.networks import NetworkChoice
 from .models.potential import AbstractModel, AbstractScoreModel, PotentialModel
+from .models.theta_potential import ThetaPotential
 from .serial import absent_names, describe, restore
 from .world.prior import AbstractPrior
 
@@ -151,6 +152,7 @@ class AbstractEstimator:
             "warnings": self.history.warnings,
             "choices": self.history.choices,
             "training": describe(self.training),
+            "centring": describe(getattr(self.model, "centring", None)),
         }
         arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
         arrays |= {f"region/{f}": getattr(self.region, f) for f in _REGION}
@@ -368,6 +370,13 @@ def with_network(model: AbstractModel, network: Any) -> Any:  # noqa: ANN401
     return eqx.tree_at(lambda m: m.network, model, network)
 
 
+def with_centring(model: AbstractModel, centring: ThetaPotential | None) -> Any:  # noqa: ANN401
+    """The same model with another function of θ alone subtracted."""
+    if not isinstance(model, PotentialModel):
+        return model
+    return dataclasses.replace(model, centring=centring)
+
+
 def each_member(model: AbstractModel, function: Callable[[Any], Array]) -> Array:
     """`function` of every member's model."""
     one = eqx.filter_vmap(lambda network: function(with_network(model, network)))
@@ -555,6 +564,7 @@ def load(
             choices=tuple(header.get("choices", ())),
         )
         model = _filled(architecture, shapes, arrays, path)
+        model = with_centring(model, restore(header.get("centring")))
         return kind(
             model=model,
             architecture=architecture,

@@ -11,6 +11,7 @@ from ..estimator import (
     Estimator,
     RatioEstimator,
     ScoreEstimator,
+    with_centring,
 )
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of, warn_user
@@ -27,12 +28,21 @@ from ..models.feature_map import Identity
 from ..models.networks import NetworkChoice, Residual
 from ..models.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
+from ..supervision.candidates import CandidateSets
+from .centring import centred
 from .choose import Choice, chosen
 from .draw import Records
 from .loop import Job
 from .members import Trained, joined, member_key, trained, untrained, weights_of
 from .methods import KCE, AbstractMethod
-from .plan import planned, total_steps, usual_members, usual_size
+from .plan import (
+    UNCENTRED_EVENTS,
+    planned,
+    total_steps,
+    tries_out,
+    usual_members,
+    usual_size,
+)
 from .supplied import Supplied, supplied
 from .train import check_targets, train
 from .training import Training
@@ -95,7 +105,8 @@ def fit(
     """Train a model.
 
     Without further arguments this is the best we know: a residual potential trained by multi-scale
-    KCE, with features and weight decay chosen on held-out events.
+    KCE, with features and weight decay chosen on held-out events, and centred where events are
+    many.
 
     Args:
         events: stored `Events`, whose supervision is drawn fresh in every epoch, or fixed
@@ -129,7 +140,7 @@ def fit(
     if start is not None:
         members = _check_start(start, events, network, members)
         architecture, shapes = start.architecture, start.shapes
-        template, weights = weights_of(start.model)
+        template, weights = weights_of(with_centring(start.model, None))
         check_capability(method, template)
         remarks = _remarks(supply, events.x_names, architecture)
     else:
@@ -155,7 +166,7 @@ def fit(
         others = Trained(trained(template, result.weights), shapes, result.history, result.judged)
         made = others if made is None else joined(made, others)
     assert made is not None
-    return assembled(
+    estimator = assembled(
         events,
         method,
         supply,
@@ -165,6 +176,35 @@ def fit(
         choices=choice.reasons,
         warnings=remarks,
     )
+    if isinstance(estimator, Estimator) and isinstance(events, Events):
+        if centres(training, method, count):
+            return _centred(estimator, events, supply, seed)
+    elif training.centre:
+        raise ValueError(
+            "centre=True needs a potential and stored ist.Events, whose x were simulated at their "
+            "θ; leave it out, or fit events instead of records."
+        )
+    return estimator
+
+
+def centres(training: Training, method: AbstractMethod, events: int) -> bool:
+    """Whether the score is centred after training."""
+    if training.centre is not None:
+        return training.centre
+    of_sets = isinstance(getattr(method, "supervision", None), CandidateSets)
+    return of_sets and tries_out(training) and events > UNCENTRED_EVENTS
+
+
+def _centred(estimator: Estimator, events: Events, supply: Supplied, seed: int) -> Estimator:
+    result, record = centred(estimator, supply.x, events.theta, supply.weight, seed=seed)
+    words = "not centred: the mean score at θ cannot be told from 0"
+    if record.terms:
+        words = (
+            f"centred: the mean score at θ was {record.before:.1%} of a score's spread, and a "
+            f"function of θ with {record.terms} terms is subtracted"
+        )
+    history = dataclasses.replace(result.history, choices=(*result.history.choices, words))
+    return dataclasses.replace(result, history=history)
 
 
 def _remarks(

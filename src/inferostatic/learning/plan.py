@@ -25,6 +25,9 @@ UNTRIED_DECAY = 0.1
 ENSEMBLE_EVENTS, ENSEMBLE = 15_000, 3
 #: Events up to which the deeper network is affordable enough to be the default.
 DEEP_EVENTS = 30_000
+#: Events up to which the score is not centred on the events of the training unless told: a network
+#: knows its own events too well where they are few.
+UNCENTRED_EVENTS = 30_000
 
 
 def planned(training: Training, events: int, training_events: int) -> Training:

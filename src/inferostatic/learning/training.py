@@ -73,6 +73,9 @@ class Training:
             many noisy losses is low by chance.
         choose: try out features and weight decay, where they were not given, on shorter trainings
             and take the best by validation loss. None does so unless `epochs` is given.
+        centre: subtract a function of θ alone, found on all events, so that the mean score at every
+            θ is 0, as it must be. None does so after training by KCE on more than 30,000 events,
+            unless `epochs` is given.
         shared_batches: all members see the same batches; otherwise each has its own order.
         progress_bar: force the display on or off.
     """
@@ -90,6 +93,7 @@ class Training:
     patience: int | None = None
     keep_best: bool = True
     choose: bool | None = None
+    centre: bool | None = None
     shared_batches: bool = True
     progress_bar: bool | None = None
 

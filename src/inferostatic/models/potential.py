@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from ..supervision.records import Capability
 from .feature_map import AbstractFeatureMap
 from .networks import AbstractFeedForward, AbstractPairNetwork
+from .theta_potential import ThetaPotential
 
 #: From this many θ for each event on, dividing the first layer pays for itself.
 SPLIT_POINTS = 4
@@ -60,11 +61,12 @@ class AbstractRatioModel(AbstractModel):
 
 
 class PotentialModel(AbstractScoreModel, AbstractRatioModel):
-    """φ(x, θ) = network(features(x), features(θ))."""
+    """φ(x, θ) = network(features(x), features(θ)) − B(θ), where B, if any, centres the score."""
 
     x_features: AbstractFeatureMap
     theta_features: AbstractFeatureMap
     network: Any
+    centring: ThetaPotential | None = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -78,8 +80,10 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
         x_part, theta_part = self.x_features(x), self.theta_features(theta)
         if isinstance(self.network, AbstractPairNetwork):
             network = self.network
-            return network.join(network.embed_x(x_part), network.embed_theta(theta_part))
-        return self.network(jnp.concatenate([x_part, theta_part]))[0]
+            value = network.join(network.embed_x(x_part), network.embed_theta(theta_part))
+        else:
+            value = self.network(jnp.concatenate([x_part, theta_part]))[0]
+        return value if self.centring is None else value - self.centring(theta)
 
     def embed_x(self, x: Float[Array, " x_dim"]) -> Any:  # noqa: ANN401
         """What `join` needs of one event: computed once, however many θ it is evaluated at."""
@@ -92,7 +96,10 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
 
     def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
         """What `join` needs of one θ."""
-        features = self.theta_features(theta)
+        part = self._embed_features(self.theta_features(theta))
+        return part if self.centring is None else (part, self.centring(theta))
+
+    def _embed_features(self, features: Float[Array, " features"]) -> Any:  # noqa: ANN401
         if isinstance(self.network, AbstractPairNetwork):
             return self.network.embed_theta(features)
         if isinstance(self.network, AbstractFeedForward):
@@ -103,6 +110,12 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
 
     def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
         """φ, from what `embed_x` and `embed_theta` gave."""
+        if self.centring is None:
+            return self._joined(x_part, theta_part)
+        theta_part, centring = theta_part
+        return self._joined(x_part, theta_part) - centring
+
+    def _joined(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
         if isinstance(self.network, AbstractPairNetwork):
             return self.network.join(x_part, theta_part)
         if isinstance(self.network, AbstractFeedForward):
@@ -181,4 +194,5 @@ def forward_score(
     jacobian = jax.jacfwd(model.theta_features)(theta)
     tangents = jnp.concatenate([jnp.zeros((len(theta), len(x_part))), jacobian.T], axis=1)
     inputs = jnp.concatenate([x_part, theta_part])
-    return model.network.with_tangents(inputs, tangents)[1][:, 0]
+    score = model.network.with_tangents(inputs, tangents)[1][:, 0]
+    return score if model.centring is None else score - jax.grad(model.centring)(theta)

@@ -1,0 +1,189 @@
+"""Centring: what events say about a potential's part that depends on θ alone.
+
+The mean of the true score over events simulated at θ is 0 for every θ. Where that of a learned
+one is m(θ) instead, subtracting a B(θ) with ∇B = m repairs it, as far as m is a gradient.
+Contrastive losses fix that part poorly near the walls of a prior, where candidates lie on one side
+only, while the mean score is measured there as well as anywhere.
+
+B is linear in its coefficients, so the best one solves a linear system, and how well it would do on
+events that it has not seen follows from the same sums over folds.
+"""
+
+import dataclasses
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from ..estimator import Estimator, with_centring
+from ..models.theta_potential import ThetaPotential
+
+#: Degrees that are tried: a term is taken if the product of its degrees plus one is at most
+#: the degree plus one, so that mixed terms are of a lower order.
+DEGREES = (1, 2, 3, 4, 6, 8, 12, 16)
+#: Terms at most, and events for each term at least.
+MOST_TERMS, EVENTS_PER_TERM = 400, 50
+FOLDS = 5
+#: Events that are used, at most, and how many at a time.
+MOST_EVENTS, CHUNK = 200_000, 8192
+#: Weights of events by the spread of the score at their θ differ by at most this factor.
+WEIGHT_RANGE = 1e4
+
+
+@dataclasses.dataclass(frozen=True)
+class Centring:
+    """How far a score is from being centred, and what was subtracted.
+
+    Attributes:
+        terms: of B(θ); 0 where none does any good.
+        degree: which of the tried degrees.
+        before: root mean square of the mean score E[ŝ | θ], in units of the score's spread, by
+            events that had no part in finding it. Without bias, so it may come out as 0.
+        events: number of events used.
+    """
+
+    terms: int
+    degree: int
+    before: float
+    events: int
+
+
+def centred(
+    estimator: Estimator, x: np.ndarray, theta: np.ndarray, weight: np.ndarray, *, seed: int
+) -> tuple[Estimator, Centring]:
+    """The estimator with a B(θ) subtracted that brings the mean score at every θ close to 0."""
+    bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 20]))
+    if len(x) > MOST_EVENTS:
+        some = np.sort(rng.choice(len(x), MOST_EVENTS, replace=False))
+        x, theta, weight = x[some], theta[some], weight[some]
+    theta = np.asarray(theta, np.float64)
+    box = theta.min(axis=0), theta.max(axis=0)
+    score = bare.score(x, theta)
+    points = min(len(x) // EVENTS_PER_TERM, len(np.unique(theta, axis=0)) // 2, MOST_TERMS)
+    choices = [(degree, terms_of(theta.shape[1], degree)) for degree in DEGREES]
+    choices = [(degree, terms) for degree, terms in choices if len(terms) <= points]
+    if not choices or np.any(box[0] == box[1]):
+        return bare, Centring(0, 0, 0.0, len(x))
+    every = choices[-1][1]
+    weights = _by_spread(score, theta, box) * (weight / weight.mean())[:, None]
+    sums = _Sums.over(score, theta, weights, box, every, rng.integers(0, FOLDS, len(x)))
+    gains = [sums.gain([every.index(term) for term in terms]) for _, terms in choices]
+    best = int(np.argmax(gains))
+    if not gains[best] > 0:
+        return bare, Centring(0, 0, 0.0, len(x))
+    degree, terms = choices[best]
+    coefficients = sums.solution([every.index(term) for term in terms])
+    centring = ThetaPotential(*box, degrees=tuple(terms), coefficients=coefficients)
+    # Weighted, so in units of the spread of the score at each θ.
+    before = float(np.sqrt(gains[best] / np.sum(weights * score**2)))
+    model = with_centring(estimator.model, centring)
+    record = Centring(len(terms), degree, before, len(x))
+    return dataclasses.replace(estimator, model=model), record
+
+
+def terms_of(dim: int, degree: int) -> list[tuple[int, ...]]:
+    """Degrees of the products that belong to a degree, without the constant, in a fixed order."""
+    terms: list[tuple[int, ...]] = [()]
+    for _ in range(dim):
+        terms = [
+            (*term, n)
+            for term in terms
+            for n in range(degree + 1)
+            if np.prod([m + 1 for m in (*term, n)]) <= degree + 1
+        ]
+    return [term for term in terms if any(term)]
+
+
+def gradients(
+    theta: np.ndarray, box: tuple[np.ndarray, np.ndarray], terms: list[tuple[int, ...]]
+) -> np.ndarray:
+    """∂/∂θ_j of every term, shape (d, n, terms)."""
+    low, high = box
+    dim, highest = theta.shape[1], max(max(term) for term in terms)
+    place = 2 * (theta - low) / (high - low) - 1
+    values = [legendre.legvander(place[:, j], highest) for j in range(dim)]
+    slope = legendre.legder(np.eye(highest + 1))  # a column for each polynomial
+    slopes = [
+        legendre.legvander(place[:, j], max(highest - 1, 0)) @ slope * 2 / (high[j] - low[j])
+        for j in range(dim)
+    ]
+    degrees = np.array(terms)
+    result = np.empty((dim, len(theta), len(terms)))
+    for j in range(dim):
+        result[j] = slopes[j][:, degrees[:, j]]
+        for i in set(range(dim)) - {j}:
+            result[j] *= values[i][:, degrees[:, i]]
+    return result
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sums:
+    """Normal equations of the weighted least squares of ŝ by ∇B, one for each fold."""
+
+    matrix: np.ndarray
+    vector: np.ndarray
+
+    @classmethod
+    def over(
+        cls,
+        score: np.ndarray,
+        theta: np.ndarray,
+        weights: np.ndarray,
+        box: tuple[np.ndarray, np.ndarray],
+        terms: list[tuple[int, ...]],
+        fold: np.ndarray,
+    ) -> "_Sums":
+        matrix = np.zeros((FOLDS, len(terms), len(terms)))
+        vector = np.zeros((FOLDS, len(terms)))
+        for number in range(FOLDS):
+            rows = np.flatnonzero(fold == number)
+            for first in range(0, len(rows), CHUNK):
+                part = rows[first : first + CHUNK]
+                design = gradients(theta[part], box, terms)
+                for j, columns in enumerate(design):
+                    weighted = columns * weights[part, j : j + 1]
+                    matrix[number] += weighted.T @ columns
+                    vector[number] += weighted.T @ score[part, j]
+        return cls(matrix, vector)
+
+    def gain(self, index: list[int]) -> float:
+        """By how much the weighted squares fall on the folds that were left out."""
+        matrix, vector = self.matrix[:, index][:, :, index], self.vector[:, index]
+        total = 0.0
+        for fold in range(FOLDS):
+            found = _solve(matrix.sum(axis=0) - matrix[fold], vector.sum(axis=0) - vector[fold])
+            total += 2 * vector[fold] @ found - found @ matrix[fold] @ found
+        return float(total)
+
+    def solution(self, index: list[int]) -> np.ndarray:
+        """The coefficients by all events."""
+        matrix, vector = self.matrix[:, index][:, :, index], self.vector[:, index]
+        return _solve(matrix.sum(axis=0), vector.sum(axis=0))
+
+
+def _solve(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    # Scaled to a unit diagonal, because slopes of high degrees are large.
+    scale = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-10)[0] / scale
+
+
+def _by_spread(
+    score: np.ndarray, theta: np.ndarray, box: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Weights by the inverse variance of each component of the score at an event's θ.
+
+    The variance as exp of a cubic in θ, from the logarithms of the squares: those of a variable of
+    a given shape differ from the logarithm of its variance by a constant only.
+    """
+    place = 2 * (theta - box[0]) / (box[1] - box[0]) - 1
+    pairs = [place[:, [i]] * place[:, [j]] for i in range(place.shape[1]) for j in range(i)]
+    columns = [np.ones((len(place), 1)), place, place**2, place**3, *pairs]
+    design = np.concatenate(columns, axis=1)
+    squares = score**2
+    floor = 1e-6 * squares.mean(axis=0) + np.finfo(float).tiny
+    logs = np.log(squares + floor)
+    fitted = design @ np.linalg.lstsq(design, logs, rcond=None)[0]
+    fitted -= fitted.mean(axis=0)
+    # In units of each component's variance, so that B may couple components of different units.
+    common = np.exp(-np.clip(fitted, *(np.array([-0.5, 0.5]) * np.log(WEIGHT_RANGE))))
+    return common / (np.mean(common * squares, axis=0) + np.finfo(float).tiny)

@@ -1,0 +1,163 @@
+"""Centring: the mean score at θ is 0, whatever the network made of the part that is θ's alone."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.polynomial import legendre
+from scipy.special import polygamma
+
+import inferostatic as ist
+from exact_estimators import exact_dirichlet
+from inferostatic.estimator import with_centring
+from inferostatic.learning.centring import DEGREES, centred, gradients, terms_of
+from inferostatic.models.theta_potential import ThetaPotential
+
+LOW, HIGH = np.array([-1.0, 2.0]), np.array([3.0, 2.5])
+TERMS = terms_of(2, 6)
+
+
+def polynomial(theta: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """The same sum by NumPy's own evaluation of two-dimensional Legendre series."""
+    u = 2 * (theta - LOW) / (HIGH - LOW) - 1
+    table = np.zeros((7, 7))
+    for term, value in zip(TERMS, coefficients, strict=True):
+        table[term] = value
+    return legendre.legval2d(u[:, 0], u[:, 1], table)
+
+
+@pytest.fixture(scope="module")
+def coefficients() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=len(TERMS))
+
+
+def test_a_function_of_theta_is_its_series(coefficients) -> None:
+    theta = np.random.default_rng(1).uniform(LOW, HIGH, (50, 2))
+    function = ThetaPotential(LOW, HIGH, degrees=tuple(TERMS), coefficients=coefficients)
+    found = jax.vmap(function)(jnp.asarray(theta, jnp.float32))
+    np.testing.assert_allclose(found, polynomial(theta, coefficients), atol=2e-5)
+
+
+def test_beyond_the_box_it_does_not_run_away(coefficients) -> None:
+    function = ThetaPotential(LOW, HIGH, degrees=tuple(TERMS), coefficients=coefficients)
+    far = function(jnp.array([1000.0, -50.0]))
+    corner = function(jnp.array([HIGH[0], LOW[1]]))
+    assert abs(far - corner) < 0.1 * np.abs(coefficients).sum()
+
+
+def test_gradients_of_the_terms_are_those_of_finite_differences(coefficients) -> None:
+    theta = np.random.default_rng(2).uniform(LOW + 0.01, HIGH - 0.01, (20, 2))
+    found = gradients(theta, (LOW, HIGH), TERMS) @ coefficients
+    for j in range(2):
+        step = np.zeros(2)
+        step[j] = 1e-5
+        up, down = (polynomial(theta + sign * step, coefficients) for sign in (1, -1))
+        np.testing.assert_allclose(found[j], (up - down) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_terms_are_nested_and_mixed_ones_are_of_lower_order() -> None:
+    for lower, higher in zip(DEGREES[:-1], DEGREES[1:], strict=True):
+        assert set(terms_of(3, lower)) < set(terms_of(3, higher))
+    assert (16, 0, 0) in terms_of(3, 16)
+    assert (1, 1, 1) in terms_of(3, 8)
+    assert (4, 4, 0) not in terms_of(3, 16)
+    assert terms_of(1, 2) == [(1,), (2,)]
+
+
+@pytest.fixture(scope="module")
+def events() -> ist.Events:
+    return ist.simulate(ist.toys.Dirichlet(), exact_dirichlet(low=0.5).prior, 40_000, seed=3)
+
+
+def test_a_tilted_potential_is_put_right(events) -> None:
+    """The tilt adds a constant to the score; what is left is the error of its estimate."""
+    tilt = np.array([0.5, -0.3, 0.2])
+    wrong = exact_dirichlet(low=0.5, tilt=tilt)
+    right, record = centred(wrong, events.x, events.theta, np.ones(len(events)), seed=0)
+    truth = ist.toys.Dirichlet().score(events.x, events.theta)
+    before, after = (e.score(events.x, events.theta) - truth for e in (wrong, right))
+    np.testing.assert_allclose(np.mean(before**2), np.mean(tilt**2), rtol=1e-3)
+    # Terms times the variance of a score over the number of events, with a factor for chance.
+    assert np.mean(after**2) < 4 * record.terms * np.mean(truth**2) / len(events)
+    variance = polygamma(1, events.theta) - polygamma(1, events.theta.sum(axis=1))[:, None]
+    expected = np.sqrt(np.mean(tilt**2 / (variance + tilt**2)))
+    np.testing.assert_allclose(record.before, expected, rtol=0.1)
+
+
+def test_an_exact_potential_is_hardly_touched(events) -> None:
+    exact = exact_dirichlet(low=0.5)
+    result, record = centred(exact, events.x, events.theta, np.ones(len(events)), seed=0)
+    change = result.score(events.x, events.theta) - exact.score(events.x, events.theta)
+    assert record.terms <= 20
+    assert np.mean(change**2) < 40 * np.mean(exact.score(events.x, events.theta) ** 2) / len(events)
+
+
+def test_weights_count_events(events) -> None:
+    """Events of weight 0 have no part in it, and weight 2 equals the event twice."""
+    wrong = exact_dirichlet(low=0.5, tilt=0.3)
+    x, theta = events.x[:5000], events.theta[:5000]
+    poison = np.concatenate([x, events.x[5000:6000]]), np.concatenate([theta, theta[:1000]])
+    weight = np.concatenate([np.ones(5000), np.zeros(1000)])
+    some, _ = centred(wrong, *poison, weight, seed=0)
+    truth = ist.toys.Dirichlet().score(x, theta)
+    error = some.score(x, theta) - truth
+    assert np.all(np.abs(error.mean(axis=0)) < 5 * truth.std(axis=0) / np.sqrt(5000))
+
+
+def test_too_few_points_are_left_alone() -> None:
+    wrong = exact_dirichlet(tilt=0.3)
+    theta = np.repeat([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], 500, axis=0)
+    x = ist.toys.Dirichlet()(theta, np.random.default_rng(0))
+    assert centred(wrong, x, theta, np.ones(1000), seed=0)[1].terms == 0
+
+
+def test_all_questions_agree_on_a_centred_potential(events, tmp_path) -> None:
+    """Potential, its grid, score and ratio are of one function, also after saving."""
+    centring = ThetaPotential(
+        [0.5] * 3, [5.4] * 3, degrees=((1, 0, 0), (0, 2, 0), (1, 0, 3)), coefficients=[1, 2, -1]
+    )
+    for network in (ist.MLP((8,)), ist.TwoTower()):
+        training = ist.Training(epochs=1, batch_size=500)
+        fitted = ist.fit(events[:1000], network=network, training=training, seed=1)
+        model = with_centring(fitted.model, centring)
+        moved = dataclasses.replace(fitted, model=model)
+        x, theta, other = events.x[:8], events.theta[:8], events.theta[8:16]
+        added = np.asarray(jax.vmap(centring)(jnp.asarray(theta, jnp.float32)))
+        expected = fitted.potential(x, theta) - added
+        np.testing.assert_allclose(moved.potential(x, theta), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            np.diag(moved.potential_grid(x, theta)), moved.potential(x, theta), atol=2e-5
+        )
+        ratio = moved.potential(x, theta) - moved.potential(x, other)
+        np.testing.assert_allclose(moved.log_ratio(x, theta, other), ratio, atol=2e-5)
+        slope = np.asarray(jax.vmap(jax.grad(centring))(jnp.asarray(theta, jnp.float32)))
+        np.testing.assert_allclose(
+            moved.score(x, theta), fitted.score(x, theta) - slope, rtol=1e-5, atol=1e-5
+        )
+        moved.save(tmp_path / "model.isn")
+        again = ist.load(tmp_path / "model.isn")
+        np.testing.assert_array_equal(again.score(x, theta), moved.score(x, theta))
+
+
+def test_fit_centres_on_request_and_says_so(events) -> None:
+    training = ist.Training(epochs=2, batch_size=500, centre=True)
+    fitted = ist.fit(events, network=ist.MLP((8,)), training=training, seed=1)
+    assert fitted.model.centring is not None
+    assert any("centred: the mean score at θ was" in words for words in fitted.history.choices)
+    # Going on trains the network alone, and centres what came of it.
+    again = ist.fit(events, start=fitted, training=training, seed=1)
+    scores = again.score(events.x, events.theta)
+    assert np.all(np.abs(scores.mean(axis=0)) < 0.02 * scores.std(axis=0))
+    plain = dataclasses.replace(training, centre=None)
+    assert (
+        ist.fit(events[:500], network=ist.MLP((8,)), training=plain, seed=1).model.centring is None
+    )
+
+
+def test_records_cannot_be_centred() -> None:
+    prior = ist.Uniform([0.5] * 3, [5.0] * 3)
+    records = ist.draw(ist.CARL(), ist.toys.Dirichlet(), prior, 500, seed=1)
+    with pytest.raises(ValueError, match="centre=True needs a potential and stored"):
+        ist.fit(records, training=ist.Training(epochs=1, centre=True), seed=1)
