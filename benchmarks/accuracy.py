@@ -195,7 +195,8 @@ def draw_budgets(log: Log) -> None:
             if points:
                 panel.plot(*np.array(points).T, marker="o", label=name)
         panel.axhline(PAPER_BEST[task], color="0.6", linestyle="--", linewidth=1)
-        panel.text(1e3, PAPER_BEST[task] * 1.1, "paper's best, 100,000 events", color="0.4", size=7)
+        height = PAPER_BEST[task] * 1.1
+        panel.text(1e6, height, "paper's best, 100,000 events", color="0.4", size=7, ha="right")
         panel.set(xscale="log", yscale="log", title=f"Task {task[1]}", xlabel="simulated events")
     panels[0].set_ylabel("mean squared error")
     panels[0].legend(frameon=False)
@@ -225,10 +226,10 @@ def measured_toy(name: str, seed: int) -> dict[str, Any]:
 def tell_toys(log: Log) -> None:
     """Medians over seeds."""
     columns = ("score", "log_ratio", "excess", "edge", "edge_relative")
-    print(f"\n{'toy':34}" + "".join(f"{column:>12}" for column in columns))
+    print(f"\n{'toy':34}" + "".join(f"{column:>15}" for column in columns))
     for name in dict.fromkeys(row["toy"] for row in log.rows):
         rows = [row for row in log.rows if row["toy"] == name]
-        values = "".join(f"{np.median([row[c] for row in rows]):12.5f}" for c in columns)
+        values = "".join(f"{np.median([row[c] for row in rows]):15.5f}" for c in columns)
         print(f"{name:34}{values}")
 
 

@@ -112,7 +112,7 @@ def edge_error(
     *,
     relative: bool = False,
 ) -> float:
-    """Mean squared score error in the outer tenth of the prior, over that in the bulk.
+    """Root mean square error of the score in the outer tenth of the prior, over that in the bulk.
 
     A point is in the outer tenth if any parameter is in its outer 5% on either side. `relative`
     takes each component's error in units of the score's own spread in that region, because true
@@ -126,7 +126,7 @@ def edge_error(
         error = np.mean((score[part] - truth[part]) ** 2, axis=0)
         unit = np.mean(truth[part] ** 2, axis=0) if relative else 1.0
         errors.append(float(np.mean(error / unit)))
-    return errors[1] / errors[0]
+    return float(np.sqrt(errors[1] / errors[0]))
 
 
 def excess_loss(
