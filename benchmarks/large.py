@@ -102,7 +102,9 @@ def measure_memory(x_path: Path, theta_path: Path, *, chooses: bool) -> dict[str
     )
     ist.fit(tiny, training=ist.Training(epochs=1), seed=1)
     baseline = anonymous_mb()
-    training = ist.Training(epochs=1, batch_size=BATCH, choose=chooses, progress_bar=False)
+    training = ist.Training(
+        epochs=1, batch_size=BATCH, choose=chooses, centre=True, progress_bar=False
+    )
     with peak_memory() as checking:
         began = time.perf_counter()
         events = ist.Events(

@@ -90,6 +90,7 @@ def test_the_knobs_of_training_are_these() -> None:
         "patience",
         "keep_best",
         "choose",
+        "centre",
         "shared_batches",
         "progress_bar",
     ]

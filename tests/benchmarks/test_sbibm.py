@@ -234,6 +234,7 @@ def test_c2st_of_the_same_and_of_a_shifted_distribution() -> None:
     assert c2st(reference, same + [0.0, 300.0]) > 0.8
 
 
+@pytest.mark.slow
 def test_c2st_is_a_cross_validation() -> None:
     model_selection = pytest.importorskip("sklearn.model_selection")
     from benchmarks.sbibm.c2st import begin_c2st, c2st

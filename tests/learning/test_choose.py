@@ -74,6 +74,7 @@ def test_what_was_given_is_not_tried(events: ist.Events) -> None:
     assert fitted.training.weight_decay == 0.01
 
 
+@pytest.mark.slow
 def test_a_part_of_many_events_is_enough_for_the_choice(
     events: ist.Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_settings_alike_but_for_features_and_decay_form_one_batch() -> None:
     assert _groups(settings, 3000) == [[0, 1], [2], [3], [4], [5], [6]]
 
 
+@pytest.mark.slow
 def test_a_batch_gives_what_each_setting_gives_alone(events: ist.Events) -> None:
     """Trained together or one by one: the same networks, up to rounding."""
     settings = [
@@ -109,6 +110,7 @@ def test_the_yardstick_is_the_loss_of_multi_scale_candidates(
     np.testing.assert_allclose(theta[:, 0], np.repeat(events.theta[:500, 0], jury.times), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_names_tell_settings_apart(events: ist.Events) -> None:
     training = dataclasses.replace(QUICK, epochs=1)
     settings = [
