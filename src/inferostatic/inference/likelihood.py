@@ -261,6 +261,8 @@ class NegativeLogLikelihood:
     def both(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient."""
         theta = np.asarray(theta, np.float64)
+        if not np.isfinite(theta).all():  # where a function is flat, Minuit's steps are NaN
+            return np.nan, np.full(len(theta), np.nan)
         key = theta.tobytes()
         if self.last is None or self.last[0] != key:
             phi, score = self.events(theta)
