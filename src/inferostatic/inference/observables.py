@@ -8,6 +8,7 @@ the others free its efficient score \(s_a-I_{ab}I_{bb}^{-1}s_b\).
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -30,12 +31,15 @@ class Observable:
         theta_ref: the reference point, shape (d,).
         projection: from the score to the values, shape (k, d); the unit matrix for the score.
         names: of the k columns.
+        directions: what the values measure, each a change of θ, shape (d,), by name: the single
+            parameters, the one that was named, or "strength" times the given direction.
     """
 
     estimator: Estimator | ScoreEstimator
     theta_ref: np.ndarray
     projection: np.ndarray
     names: tuple[str, ...]
+    directions: Mapping[str, np.ndarray]
 
     def __call__(self, x: Input, *, memory_mb: float | None = None) -> np.ndarray:
         """The values of events, shape (n, k)."""
@@ -139,9 +143,11 @@ def observable(
     )
     point = point_inside(theta_ref, "theta_ref", names, low, high)
     projection, columns = np.eye(len(names)), tuple(f"score {name}" for name in names)
+    measured = dict(zip(names, np.eye(len(names)), strict=True))
     if isinstance(direction, str):
         place = place_of(direction, names)
         projection, columns = projection[[place]], (columns[place],)
+        measured = {names[place]: measured[names[place]]}
         if information is not None:
             projection = _efficient(_checked_information(information, len(names)), place)
             columns = (f"efficient score {names[place]}",)
@@ -152,7 +158,8 @@ def observable(
         )
     elif direction is not None:
         projection, columns = _along(direction, names), ("projected score",)
-    return Observable(estimator, point, projection, columns)
+        measured = {"strength": projection[0]}
+    return Observable(estimator, point, projection, columns, measured)
 
 
 def _along(direction: Input, names: tuple[str, ...]) -> np.ndarray:
