@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from ..inputs import Input, as_floats, warn_user
 from .minimiser import NotConverged, Problem
@@ -172,6 +172,8 @@ class Profiler:
 
     def crossing(self, places: list[int], direction: np.ndarray, target: float) -> np.ndarray:
         """Where q reaches the target on a ray from the estimate, or the edge of the region."""
+        from scipy import optimize  # heavy, so loaded on first use
+
         root = np.linalg.cholesky(self.covariance[np.ix_(places, places)])
         step = root @ (direction / np.linalg.norm(direction))
         low, high, here = (a[places] for a in (self.problem.low, self.problem.high, self.theta))

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from ..events.events import Events
 from ..inputs import Input, kind_of
 from ..world.simulator import Simulator
 from .histograms import fill
 from .likelihood import Constraints, known_names, observed_rows
+from .minimiser import NotConverged
 from .observables import Observable
 from .profile import as_level, chi2_quantile
 from .templates import Reweighted, TemplateChoices, Templates, make_templates
@@ -82,28 +82,43 @@ class PyhfWorkspace:
         return list(_pyhf().Workspace(self.workspace).data(self.model()))
 
     def interval(self, level: float = 0.6826894921370859) -> np.ndarray:
-        """The profile-likelihood interval of the parameter of interest by pyhf, shape (2,)."""
-        mle, model, data = _pyhf().infer.mle, self.model(), self.data()
-        parameters, least = mle.fit(data, model, return_fitted_val=True)
-        best, target = float(parameters[model.config.poi_index]), chi2_quantile(as_level(level), 1)
-        low, high = model.config.suggested_bounds()[model.config.poi_index]
+        """The profile-likelihood interval of the parameter of interest by pyhf, shape (2,).
+
+        An end that would lie where the model is no longer positive is the edge of that range.
+        """
+        from scipy import optimize  # heavy, so loaded on first use
+
+        pyhf, model, data = _pyhf(), self.model(), self.data()
+        mle, place = pyhf.infer.mle, model.config.poi_index
+        target = chi2_quantile(as_level(level), 1)
         step = self.templates.error[self.poi] / self.unit[self.poi] * np.sqrt(target)
 
         def excess(alpha: float) -> float:
             _, value = mle.fixed_poi_fit(alpha, data, model, return_fitted_val=True)
             return np.sqrt(max(float(value) - float(least), 0.0)) - np.sqrt(target)
 
-        ends = []
-        for edge, sign in ((low, -1.0), (high, 1.0)):
-            inner, outer = best, best + sign * min(1.2 * step, abs(edge - best))
-            while excess(outer) < 0 and outer != edge:
-                inner, outer = outer, best + sign * min(1.5 * abs(outer - best), abs(edge - best))
-            if excess(outer) < 0:
-                ends.append(outer)
-                continue
-            found = optimize.root_scalar(excess, bracket=(inner, outer), xtol=1e-3 * step)
-            ends.append(found.root)
-        return np.array([self.theta(end) for end in ends])
+        def end(edge: float) -> float:
+            room, sign = abs(edge - best), np.sign(edge - best)
+            inner, outer = 0.0, min(1.2 * step, room)
+            while excess(best + sign * outer) < 0:
+                if outer >= room:
+                    return edge
+                inner, outer = outer, min(1.5 * outer, room)
+            found = optimize.root_scalar(
+                lambda away: excess(best + sign * away), bracket=(inner, outer), xtol=1e-3 * step
+            )
+            return best + sign * found.root
+
+        try:
+            parameters, least = mle.fit(data, model, return_fitted_val=True)
+            best = float(parameters[place])
+            ends = [end(float(edge)) for edge in model.config.suggested_bounds()[place]]
+        except pyhf.exceptions.FailedMinimization as error:
+            raise NotConverged(
+                f"pyhf's fit did not converge ({error}). Move theta_ref nearer to the data, or use "
+                "fewer bins or parameters."
+            ) from error
+        return np.array([self.theta(alpha) for alpha in ends])
 
     def save(self, path: str | Path) -> None:
         """Write the workspace as JSON, for `pyhf` on the command line."""

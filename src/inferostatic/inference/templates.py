@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import linalg
 
 from ..estimator import Estimator
 from ..events.events import Events
@@ -173,9 +172,9 @@ def _chosen(samples: list[Sample], choices: TemplateChoices) -> Bins:
 
 def _smallest_ratio(matrix: np.ndarray, floor: np.ndarray) -> float:
     """The smallest of matrix / floor over all directions."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = linalg.eigh(matrix, floor, eigvals_only=True)
-    return float(ratios[0])
+    root = np.linalg.cholesky(floor)
+    half = np.linalg.solve(root, matrix)
+    return float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[0])
 
 
 def _told(
