@@ -1,5 +1,7 @@
 """The cross-entropy fit: its gradients, its agreement with the likelihood, and its errors."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -87,7 +89,7 @@ def test_errors_are_the_scatter_of_repeated_fits():
 def test_weights_count_as_repetitions_and_fixed_parameters_stay():
     x, x_reference = normal_events(0.6, 100, 1), normal_events(0.0, 100, 2)
     weight = np.arange(100) % 3
-    options = {"theta_reference": [0.0], "start": [0.5]}
+    options: dict[str, Any] = {"theta_reference": [0.0], "start": [0.5]}
     one = cross_entropy_fit(NORMAL, x, x_reference, weight=weight, **options)
     two = cross_entropy_fit(NORMAL, np.repeat(x, weight, axis=0), x_reference, **options)
     np.testing.assert_allclose(one.theta, two.theta, atol=1e-3)
@@ -107,9 +109,10 @@ def test_weights_count_as_repetitions_and_fixed_parameters_stay():
 
 def test_misuse_is_answered_by_a_sentence():
     x = normal_events(0.0, 20, 1)
-    wide = {"theta_reference": [0.0]}
+    wrong: Any = ist.ScoreEstimator(**vars(NORMAL))
+    wide: dict[str, Any] = {"theta_reference": [0.0]}
     with pytest.raises(TypeError, match="needs log ratios.*got ScoreEstimator"):
-        cross_entropy_fit(ist.ScoreEstimator(**vars(NORMAL)), x, x, **wide)
+        cross_entropy_fit(wrong, x, x, **wide)
     with pytest.raises(ValueError, match="theta_reference must lie in the trained region"):
         cross_entropy_fit(NORMAL, x, x, theta_reference=[4.0])
     with pytest.raises(ValueError, match="theta_reference must have one value for each of theta0"):
@@ -128,7 +131,7 @@ def test_misuse_is_answered_by_a_sentence():
 
 def test_a_direct_ratio_network_serves_too():
     x, x_reference = normal_events(0.6, 100, 1), normal_events(0.0, 100, 2)
-    options = {"theta_reference": [0.0], "start": [0.5]}
+    options: dict[str, Any] = {"theta_reference": [0.0], "start": [0.5]}
     direct = ist.RatioEstimator(**vars(NORMAL))
     one = cross_entropy_fit(direct, x, x_reference, **options)
     np.testing.assert_array_equal(

@@ -1,5 +1,7 @@
 """Optimal observables and their bins, against exact scores and informations."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,7 +20,7 @@ INFORMATION = TOY.fisher(POINT)
 
 def test_the_observable_is_the_score_and_its_projections():
     score = TOY.score(X[:50], POINT)
-    near = {"rtol": 1e-3, "atol": 1e-3}
+    near: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-3}
     full = observable(DIRICHLET, POINT)
     assert full.names == ("score a", "score b", "score c")
     assert repr(full) == "Observable(score a, score b, score c at a = 1.5, b = 3, c = 4)"
@@ -144,8 +146,9 @@ def test_a_direct_score_network_serves_too():
 
 
 def test_misuse_is_answered_by_a_sentence():
+    wrong: Any = ist.RatioEstimator(**vars(exact_normal()))
     with pytest.raises(TypeError, match="needs a score.*got RatioEstimator"):
-        observable(ist.RatioEstimator(**vars(exact_normal())), [0.0])
+        observable(wrong, [0.0])
     with pytest.raises(ValueError, match="theta_ref must lie in the trained region"):
         observable(NORMAL, [7.0])
     with pytest.raises(ValueError, match="'d' is no parameter .* a, b, c"):

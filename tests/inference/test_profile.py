@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -77,6 +78,7 @@ def test_a_rate_adds_the_poisson_term(rate):
     slope = np.array([0.3, -0.2])
     hessian = len(X) * np.eye(2) + numpy_rate(exact) * np.outer(slope, slope)
     np.testing.assert_allclose(result.covariance, np.linalg.inv(hessian), rtol=0.01, atol=1e-5)
+    assert result.sandwich is not None
     # The extended likelihood is right here up to the rate, so both estimates of errors agree.
     assert np.abs(np.diag(result.sandwich) / np.diag(result.covariance) - 1).max() < 0.5
     assert result.log_likelihood == pytest.approx(-extended(exact), abs=1e-4)
@@ -178,7 +180,7 @@ def test_profile_and_interval_are_those_of_the_exact_likelihood(dirichlet):
     x, result = dirichlet
     values = result.theta[0] + result.errors[0] * np.array([-1.0, 0.0, 1.5])
     scan = result.profile("a", values)
-    least = min(exact_profile(x, 0, v) for v in np.linspace(*result.theta[0] + [-1e-3, 1e-3], 3))
+    least = min(exact_profile(x, 0, v) for v in result.theta[0] + np.array([-1e-3, 0, 1e-3]))
     exact = [exact_profile(x, 0, v) - least for v in values]
     np.testing.assert_allclose(scan.q, exact, atol=0.003)
     np.testing.assert_array_equal(scan.theta[:, 0], values)
@@ -279,10 +281,12 @@ def test_misuse_is_answered_by_a_sentence(options, fragments):
 
 
 def test_wrong_kinds_are_answered_by_a_sentence():
+    number: Any = 100.0
+    listed: Any = ["theta0"]
     with pytest.raises(TypeError, match="rate must be a function"):
-        fit(NORMAL, X, rate=100.0)
+        fit(NORMAL, X, rate=number)
     with pytest.raises(TypeError, match="fixed must be a dictionary"):
-        fit(NORMAL, X, fixed=["theta0"])
+        fit(NORMAL, X, fixed=listed)
     result = fit(NORMAL, X)
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         result.interval(68)

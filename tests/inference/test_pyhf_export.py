@@ -3,10 +3,12 @@
 import json
 import math
 import sys
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pyhf
+import pyhf.infer.mle
 import pytest
 from scipy import optimize, stats
 
@@ -57,7 +59,7 @@ def binned_interval(ws, level: float = 0.6826895) -> np.ndarray:
     def minus(theta):
         return -2 * float(n @ np.log(content(ws, theta)))
 
-    best = optimize.minimize_scalar(
+    best: Any = optimize.minimize_scalar(
         minus, bounds=(0, 0.7), method="bounded", options={"xatol": 1e-7}
     )
     target = best.fun + stats.chi2.ppf(level, 1)
