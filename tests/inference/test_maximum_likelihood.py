@@ -20,7 +20,8 @@ from scipy import optimize
 
 import inferostatic as ist
 from inferostatic.estimator import Region
-from inferostatic.inference.maximum_likelihood import CHUNK, NotConverged, _Likelihood
+from inferostatic.inference.likelihood import CHUNK, NegativeLogLikelihood
+from inferostatic.inference.maximum_likelihood import NotConverged
 from inferostatic.models.architecture import Shapes
 from inferostatic.models.features import Identity
 from inferostatic.models.potential import PotentialModel
@@ -175,7 +176,7 @@ def test_the_estimate_maximises_the_summed_potential(
 def test_the_gradient_is_that_of_the_value_and_minus_the_summed_score(
     trained: ist.Estimator, observed: np.ndarray
 ) -> None:
-    likelihood = _Likelihood(trained, observed)
+    likelihood = NegativeLogLikelihood(trained, observed)
     theta = np.array([1.1, -0.3])
     step = 1e-5
     differences = [
@@ -190,7 +191,7 @@ def test_the_gradient_is_that_of_the_value_and_minus_the_summed_score(
 def test_the_covariance_is_the_inverse_hessian(
     trained: ist.Estimator, observed: np.ndarray, fitted: ist.MaximumLikelihood
 ) -> None:
-    likelihood = _Likelihood(trained, observed)
+    likelihood = NegativeLogLikelihood(trained, observed)
     step = 1e-4
     hessian = [
         (likelihood.gradient(fitted.theta + shift) - likelihood.gradient(fitted.theta - shift))

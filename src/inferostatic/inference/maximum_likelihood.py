@@ -1,36 +1,34 @@
 r"""Maximum likelihood with a learned potential: \(\hat\theta=\arg\max\sum_i\varphi(x_i,\theta)\).
 
-iminuit does the fit, fed with our compiled value and exact gradient, both in float64: in float32
-the rounding of θ is common to all events, and over many of them it hides the minimum. The errors
-quoted here are those of the learned likelihood: an error of φ that is small for
-one event adds up coherently over many, so they are too small when the model's bias is not.
+iminuit does the fit, fed with our compiled value and exact gradient, both in float64. The errors
+quoted here are those of the learned likelihood: an error of φ that is small for one event adds up
+coherently over many, so they are too small when the model's bias is not.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from ..estimator import Estimator, with_network
-from ..inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    column_names,
-    kind_of,
-    require_finite,
-    require_float32,
-    require_order,
-    warn_user,
+from ..estimator import Estimator
+from ..inputs import Input, as_count, kind_of, warn_user
+from .likelihood import (
+    CHUNK as CHUNK,
 )
-from ..models.potential import AbstractModel
+from .likelihood import (
+    Constraints,
+    NegativeLogLikelihood,
+    Poisson,
+    event_weights,
+    observed_rows,
+)
+from .minimiser import NotConverged as NotConverged
+from .minimiser import Problem, checked_fixed, iminuit_class
+from .profile import Profile, Profiler, as_level
 
-#: Events evaluated in one compiled call.
-CHUNK = 8192
+#: The level of one standard deviation, at which MINOS errors are given.
+ONE_SIGMA = 0.6826894921370859
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -39,11 +37,18 @@ class MaximumLikelihood:
 
     Attributes:
         theta: the estimate, shape (d,).
-        covariance: inverse of the Hessian of −ln L, shape (d, d).
-        log_likelihood: Σφ at the estimate, up to a constant that does not depend on θ.
+        covariance: inverse of the Hessian of −ln L, shape (d, d), and for weighted events the
+            sandwich; zero for fixed parameters.
+        log_likelihood: ln L at the estimate, up to a constant that does not depend on θ: Σwφ, with
+            the Poisson term and the constraints where there are any.
         valid: whether the minimiser converged.
         message: what it says about convergence.
         names: of the parameters.
+        sandwich: the covariance H⁻¹ Cov(∇ln L) H⁻¹, from the scatter of the events' own scores.
+            Where it differs much from the inverse Hessian, the learned likelihood is not that of
+            the events; it repairs the variance, not the bias.
+        minos: lower (negative) and upper errors, shape (d, 2), if they were asked for.
+        notes: remarks for the summary: fixed and constrained parameters, the rate, the starts.
     """
 
     theta: np.ndarray
@@ -52,180 +57,206 @@ class MaximumLikelihood:
     valid: bool
     message: str
     names: tuple[str, ...]
+    sandwich: np.ndarray | None = None
+    minos: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+    _profiler: Profiler | None = dataclasses.field(default=None, compare=False)
 
     @property
     def errors(self) -> np.ndarray:
-        """Standard errors, from the diagonal of the covariance."""
+        """Standard errors, from the diagonal of the covariance; 0 for fixed parameters."""
         return np.sqrt(np.diag(self.covariance))
+
+    def profile(self, name: str | int, values: Input) -> Profile:
+        """Scan −2 ln λ of one parameter, the others fitted again at each of its values."""
+        return self._near().scan(name, values)
+
+    def interval(self, level: float = ONE_SIGMA) -> np.ndarray:
+        """Confidence intervals of the single parameters, shape (d, 2), from the profile likelihood.
+
+        MINOS finds where −2 ln λ reaches the quantile of χ² with one degree of freedom. An end that
+        would lie beyond the trained region is its edge. A fixed parameter has both ends at its
+        value.
+        """
+        near, level = self._near(), as_level(level)
+        ends = np.stack([self.theta, self.theta], axis=1)
+        for place in np.flatnonzero(near.problem.free):
+            ends[place] = near.interval(int(place), level)
+        return ends
+
+    def contour(
+        self, i: str | int, j: str | int, level: float = ONE_SIGMA, *, points: int = 40
+    ) -> np.ndarray:
+        """The confidence contour of two parameters, shape (points, 2), the others profiled.
+
+        Both are covered together with probability `level`: the quantile is that of χ² with two
+        degrees of freedom. The curve is closed by its first point, and cut at the region's edge.
+        """
+        near = self._near()
+        places = [near.free_place(i), near.free_place(j)]
+        if places[0] == places[1]:
+            raise ValueError(f"a contour needs two parameters; got {self.names[places[0]]} twice.")
+        return near.contour(places, as_level(level), as_count(points, "points"))
+
+    def _near(self) -> Profiler:
+        if self._profiler is None:
+            raise NotConverged(f"{self.message}: there is no minimum to profile around.")
+        return self._profiler
 
     def __repr__(self) -> str:
         """The values with errors."""
         values = zip(self.names, self.theta, self.errors, strict=True)
-        text = ", ".join(f"{name} = {value:.4g} ± {error:.2g}" for name, value, error in values)
+        text = ", ".join(
+            f"{name} = {value:.4g} {f'± {error:.2g}' if error != 0 else '(fixed)'}"
+            for name, value, error in values
+        )
         return f"MaximumLikelihood({text}{'' if self.valid else '; NOT CONVERGED'})"
 
-
-class NotConverged(RuntimeError):
-    """The minimiser did not converge."""
+    def summary(self) -> str:
+        """A table of the estimates, their errors and correlations, and what went into the fit."""
+        width = max(9, *(len(name) for name in self.names))
+        heading = f"{'parameter':<{width}}  {'estimate':>11}  {'error':>9}"
+        robust = None if self.sandwich is None else np.sqrt(np.diag(self.sandwich))
+        heading += "" if robust is None else f"  {'sandwich':>9}"
+        heading += "" if self.minos is None else f"  {'minos −':>9}  {'minos +':>9}"
+        lines = [f"maximum likelihood: {self.message}", heading]
+        for k, name in enumerate(self.names):
+            if self.errors[k] == 0:
+                lines.append(f"{name:<{width}}  {self.theta[k]:>11.5g}      fixed")
+                continue
+            line = f"{name:<{width}}  {self.theta[k]:>11.5g}  {self.errors[k]:>9.3g}"
+            line += "" if robust is None else f"  {robust[k]:>9.3g}"
+            if self.minos is not None:
+                line += f"  {self.minos[k, 0]:>9.3g}  {self.minos[k, 1]:>9.3g}"
+            lines.append(line)
+        free = np.flatnonzero(self.errors > 0)
+        if len(free) > 1:
+            errors = self.errors[free]
+            correlation = self.covariance[np.ix_(free, free)] / np.outer(errors, errors)
+            lines.append("correlations")
+            for k, row in zip(free, correlation, strict=True):
+                lines.append(f"{self.names[k]:<{width}}" + "".join(f"  {c:>6.2f}" for c in row))
+        lines.append(f"ln L = {self.log_likelihood:.6g}, up to a constant")
+        return "\n".join([*lines, *self.notes])
 
 
 def maximum_likelihood(
     estimator: Estimator,
     x: Input,
     *,
+    weight: Input | None = None,
+    rate: Callable[[Any], Any] | None = None,
+    constraints: Mapping[str, tuple[float, float]] | None = None,
+    fixed: Mapping[str, float] | None = None,
     start: Input | None = None,
+    starts: int = 1,
+    minos: bool = False,
     throw: bool = True,
 ) -> MaximumLikelihood:
-    """Fit θ to the observed events `x`, shape (n, D), all made at one unknown θ.
+    r"""Fit θ to the observed events `x`, shape (n, D), all made at one unknown θ.
+
+    Minimises \(-\sum_i w_i\varphi(x_i,\theta)\), plus \(\nu(\theta)-\sum_iw_i\ln\nu(\theta)\) with
+    a rate and \(\frac12((\theta_k-m_k)/\sigma_k)^2\) for each constraint. Nuisance parameters are
+    parameters like the others: constrain them, and they are profiled.
 
     Args:
         estimator: a trained potential.
         x: observed events.
+        weight: one weight for each event, of either sign. The covariance is then the sandwich, and
+            profiles and intervals are scaled to it.
+        rate: expected number of events ν(θ), a function of θ of shape (d,); the number observed
+            then counts too (extended likelihood). Its gradient is JAX's where the function can be
+            traced, numerical where not; `summary()` says which.
+        constraints: measurements of single parameters made elsewhere, {"name": (mean, sd)}.
+        fixed: parameters that are held, {"name": value}.
         start: where to begin; the best of a few points of the trained region unless given.
+        starts: number of fits, from different points; the best is returned.
+        minos: find asymmetric errors too (`result.minos`).
         throw: raise if the minimiser does not converge; otherwise the result says so.
     """
-    minuit_class = _iminuit()
+    iminuit_class()
     if not isinstance(estimator, Estimator):
         raise TypeError(
             "maximum_likelihood needs a potential (ist.Estimator), which ist.fit(events, seed=…) "
             f"trains by default; got {kind_of(estimator)}."
         )
     names = estimator.theta_names
-    require_order(column_names(x), estimator.x_names, "x")
-    rows = as_rows(x, "x", columns=len(estimator.x_names), of="observables")
-    if len(rows) == 0:
-        raise ValueError("there are no observed events: x has no rows.")
-    require_finite(rows, "x", "Remove or repair these events.")
-    require_float32(rows, estimator.x_names, "x")
-    estimator.warn_outside(rows)
-    likelihood = _Likelihood(estimator, rows)
-    low, high = estimator.region.theta_low, estimator.region.theta_high
-    if start is None:
-        begin = _best_start(likelihood, low, high)
-    else:
-        begin = _checked_start(start, names, low, high)
-    minuit = minuit_class(likelihood.value, begin, grad=likelihood.gradient, name=names)
-    minuit.errordef = minuit_class.LIKELIHOOD
-    minuit.limits = list(zip(low, high, strict=True))
-    minuit.migrad()
-    minuit.hesse()
-    return _result(minuit, names, low, high, throw=throw)
+    low, high = (
+        np.asarray(edge, np.float64)
+        for edge in (estimator.region.theta_low, estimator.region.theta_high)
+    )
+    rows = observed_rows(estimator, x)
+    weights = event_weights(weight, len(rows))
+    held = checked_fixed(fixed, names, low, high)
+    total = float(len(rows) if weights is None else weights.sum())
+    poisson = None
+    if rate is not None:
+        poisson = Poisson(rate, total, low=low, high=high, at=(low + high) / 2)
+    constrained = None if not constraints else Constraints(constraints, names)
+    objective = NegativeLogLikelihood(
+        estimator, rows, weights, poisson=poisson, constraints=constrained
+    )
+    problem = Problem(objective, names, low, high, held)
+    begins = problem.starts(start, starts)
+    minuit, same = problem.lowest(begins)
+    remarks = [f"{len(rows)} events"]
+    if weights is not None:
+        effective = total**2 / float(weights @ weights)
+        remarks[0] += f" of total weight {total:.5g}, as good as {effective:.4g} unweighted ones"
+    if constraints:
+        said = (f"{name} = {mean:.5g} ± {sd:.3g}" for name, (mean, sd) in constraints.items())
+        remarks.append(f"constraints: {', '.join(said)}")
+    if poisson is not None:
+        remarks.append(_of_rate(poisson, np.array(minuit.values)))
+    if len(begins) > 1:
+        remarks.append(f"{same} of {len(begins)} starts found this minimum")
+    return _result(minuit, problem, objective, tuple(remarks), minos=minos, throw=throw)
 
 
-def _checked_start(
-    start: Input, names: tuple[str, ...], low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    begin = as_floats(start, "start")
-    if begin.shape != (len(names),):
-        raise ValueError(
-            f"start must have one value for each of {', '.join(names)}; got shape {begin.shape}."
-        )
-    if not np.all((begin >= low) & (begin <= high)):
-        raise ValueError(
-            f"start must lie in the trained region, {low.tolist()} to {high.tolist()}; got "
-            f"{begin.tolist()}."
-        )
-    return begin
-
-
-def _iminuit() -> Any:  # noqa: ANN401
-    try:
-        from iminuit import Minuit
-    except ImportError as error:
-        raise ImportError(
-            "maximum_likelihood uses iminuit: pip install 'inferostatic[inference]'"
-        ) from error
-    return Minuit
-
-
-class _Likelihood:
-    """−Σφ(x, θ) and its gradient in float64, compiled once for a set of events."""
-
-    def __init__(self, estimator: Estimator, rows: np.ndarray) -> None:
-        size = min(CHUNK, 1 << max(4, (len(rows) - 1).bit_length()))
-        self.chunks = []
-        self.last: tuple[bytes, float, np.ndarray] | None = None
-        with jax.enable_x64(True):  # noqa: FBT003
-            self.model = jax.tree.map(_widened, estimator.model)
-            for first in range(0, len(rows), size):
-                part = np.asarray(rows[first : first + size], np.float32).astype(np.float64)
-                padded = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
-                self.chunks.append((jnp.asarray(padded), len(part)))
-
-    def both(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = np.asarray(theta, np.float64)
-        key = theta.tobytes()
-        if self.last is None or self.last[0] != key:
-            value, gradient = 0.0, np.zeros(len(theta))
-            with jax.enable_x64(True):  # noqa: FBT003
-                for chunk, count in self.chunks:
-                    phi, score = _value_and_score(self.model, chunk, jnp.asarray(theta))
-                    value -= np.asarray(phi)[:count].sum()
-                    gradient -= np.asarray(score)[:count].sum(axis=0)
-            self.last = (key, float(value), gradient)
-        return self.last[1], self.last[2]
-
-    def value(self, theta: np.ndarray) -> float:
-        return self.both(theta)[0]
-
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
-        return self.both(theta)[1]
-
-
-def _widened(leaf: Any) -> Any:  # noqa: ANN401
-    return jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf
-
-
-@eqx.filter_jit
-def _value_and_score(model: AbstractModel, x: Array, theta: Array) -> tuple[Array, Array]:
-    def member(network: object) -> tuple[Array, Array]:
-        potential = with_network(model, network).potential
-        return jax.vmap(jax.value_and_grad(potential, argnums=1), in_axes=(0, None))(x, theta)
-
-    values, scores = eqx.filter_vmap(member)(model.network)
-    return jnp.mean(values, axis=0), jnp.mean(scores, axis=0)
-
-
-def _best_start(likelihood: _Likelihood, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The best of the centre and a fixed scatter of points in the trained region."""
-    scatter = np.random.default_rng(0).uniform(0.1, 0.9, (4 * len(low), len(low)))
-    points = low + (high - low) * np.concatenate([np.full((1, len(low)), 0.5), scatter])
-    return points[np.argmin([likelihood.value(point) for point in points])]
+def _of_rate(poisson: Poisson, theta: np.ndarray) -> str:
+    expected, _ = poisson.expected(theta)
+    how = (
+        "automatic differentiation"
+        if poisson.traceable
+        else ("finite differences, as JAX cannot trace the function")
+    )
+    return f"Poisson term: {expected:.5g} expected, {poisson.observed:.5g} observed; slope by {how}"
 
 
 def _result(
     minuit: Any,  # noqa: ANN401
-    names: tuple[str, ...],
-    low: np.ndarray,
-    high: np.ndarray,
+    problem: Problem,
+    objective: NegativeLogLikelihood,
+    notes: tuple[str, ...],
     *,
+    minos: bool,
     throw: bool,
 ) -> MaximumLikelihood:
     theta = np.array(minuit.values)
-    valid = bool(minuit.valid and minuit.covariance is not None)
-    message = "converged"
-    if not minuit.valid:
-        edm = minuit.fmin.edm if minuit.fmin else np.nan
-        message = f"iminuit did not converge: estimated distance to the minimum {edm:.3g}"
-    elif not valid:
-        message = "iminuit found no Hessian that can be inverted: the likelihood is flat"
-    margin = 1e-4 * (high - low)
-    at_edge = (theta - low < margin) | (high - theta < margin)
-    if valid and at_edge.any():
-        edges = ", ".join(np.array(names)[at_edge])
-        message = f"the estimate lies at the edge of the trained region in {edges}"
+    valid, message = problem.verdict(minuit)
+    if valid and problem.at_edge(theta).any():
         warn_user(message + "; its errors are not meaningful. Simulate wider.")
-    nowhere = np.full((len(names), len(names)), np.nan)
-    result = MaximumLikelihood(
-        theta=theta,
-        covariance=nowhere if minuit.covariance is None else np.array(minuit.covariance),
-        log_likelihood=-float(minuit.fval),
-        valid=valid,
-        message=message,
-        names=names,
-    )
-    if throw and not result.valid:
+    if throw and not valid:
         raise NotConverged(
             f"{message}. Look at the likelihood, try start=, or pass throw=False to see the result."
         )
+    inverse = np.full((len(theta), len(theta)), np.nan)
+    if minuit.covariance is not None:
+        inverse = np.array(minuit.covariance)
+    sandwich = inverse @ objective.score_covariance(theta) @ inverse
+    covariance = inverse if objective.weight is None else sandwich
+    result = MaximumLikelihood(
+        theta=theta,
+        covariance=covariance,
+        log_likelihood=-float(minuit.fval),
+        valid=valid,
+        message=message,
+        names=problem.names,
+        sandwich=sandwich,
+        notes=notes,
+        _profiler=Profiler(problem, theta, inverse, covariance) if valid else None,
+    )
+    if minos and valid:
+        ends = result.interval(ONE_SIGMA)
+        result = dataclasses.replace(result, minos=ends - theta[:, None])
     return result
