@@ -51,15 +51,6 @@ def fisher(
         simulator: makes the events in place of `x`.
         n: how many of them.
         seed: of the simulation.
-
-    Example:
-        >>> import inferostatic as ist
-        >>> toy = ist.toys.Dirichlet(3)
-        >>> events = ist.simulate(toy, ist.Uniform([0.5] * 3, [5] * 3), 1000, seed=1)
-        >>> est = ist.fit(events, network=ist.MLP((8,)), training=ist.Training(epochs=1), seed=2)
-        >>> found = fisher(est, theta=[2, 2, 2], simulator=toy, n=1000, seed=3)
-        >>> found.bound(n_events=100).shape
-        (3, 3)
     """
     if not isinstance(estimator, Estimator | ScoreEstimator):
         raise TypeError(

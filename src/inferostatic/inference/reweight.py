@@ -23,8 +23,8 @@ FEW = 0.1
 #: Tail index of the weights from which their mean converges too slowly to be used, and from which
 #: their variance is infinite (Vehtari et al., arXiv:1507.02646).
 HEAVY, INFINITE = 0.7, 0.5
-#: Standard errors by which the mean weight may differ from 1.
-TOLERATED = 4.0
+#: Standard errors by which the mean ratio may differ from 1, and what difference does not matter.
+TOLERATED, NEGLIGIBLE = 4.0, 0.01
 #: The outermost part of the events in an observable, and the part of the weight it may hold.
 EDGE, EDGE_SHARE = 0.001, 0.1
 #: Fewest events at each end for which that share is judged.
@@ -132,15 +132,6 @@ def reweight(
         theta_to: what they should stand for, likewise.
         weight: of the events, of either sign; multiplied by the ratio.
         throw: refuse a pair that leaves fewer than 1% of the effective events; otherwise warn.
-
-    Example:
-        >>> import inferostatic as ist
-        >>> toy = ist.toys.Dirichlet(3)
-        >>> events = ist.simulate(toy, ist.Uniform([0.5] * 3, [5] * 3), 1000, seed=1)
-        >>> est = ist.fit(events, network=ist.MLP((8,)), training=ist.Training(epochs=1), seed=2)
-        >>> x = toy(np.tile([2.0, 2.0, 2.0], (1000, 1)), np.random.default_rng(3))
-        >>> reweight(est, x, [2, 2, 2], [2, 2, 2.2]).weight.shape
-        (1000,)
     """
     if not isinstance(estimator, Estimator | RatioEstimator):
         raise TypeError(
@@ -252,12 +243,13 @@ def _remarks(result: Reweighting) -> list[str]:
             f"{EDGE:.1%} of the events in {result.x_names[worst]}: theta_to populates a region "
             "that these events hardly reach."
         )
-    pull = (result.normalisation - 1) / max(result.normalisation_error, 1e-300)
+    away, error = abs(result.normalisation - 1), result.normalisation_error
     # Without a finite variance the error means nothing, and a true ratio would fail.
-    if fraction >= FEW and not index > INFINITE and abs(pull) > TOLERATED:
+    judged = fraction >= FEW and not index > INFINITE
+    if judged and away > max(TOLERATED * error, NEGLIGIBLE):
         remarks.append(
-            f"the mean of the ratio is {result.normalisation:.4f} ± "
-            f"{result.normalisation_error:.4f}, {abs(pull):.1f} standard errors from 1: the ratio "
-            "is biased, or the events do not cover theta_to. For shapes alone use .normalised."
+            f"the mean of the ratio is {result.normalisation:.4f} ± {error:.4f} and should be 1: "
+            "the ratio is biased, or the events do not cover theta_to. For shapes alone use "
+            ".normalised."
         )
     return remarks
