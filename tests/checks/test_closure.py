@@ -202,16 +202,16 @@ def test_integer_weights_are_repeated_events_but_of_fewer() -> None:
     assert ours.p_value > np.asarray(p_value)
 
 
-def test_p_values_of_true_ratios_are_uniform() -> None:
+def test_true_ratios_are_rejected_as_often_as_stated() -> None:
     rng = np.random.default_rng(6)
     p = []
     for _ in range(400):
-        values0, values1 = rng.normal(size=500), rng.normal(0.8, 1, 500)
-        weight = np.exp(0.8 * values0 - 0.32)
+        values0, values1 = rng.normal(size=500), rng.normal(1.2, 1, 500)
+        weight = np.exp(1.2 * values0 - 0.72)
         p.append(kolmogorov_smirnov(values0, weight, values1, np.ones(500)).p_value)
-    # 0.05 ± 0.011; tests by (Σw)²/Σw² reject 0.11 of these.
-    assert 0.015 < np.mean(np.less(p, 0.05)) < 0.09
-    assert np.mean(p) == pytest.approx(0.5, abs=0.07)
+    # 0.05 ± 0.011; tests by (Σw)²/Σw² reject 0.135 of these. Large p-values are a little too large.
+    assert 0.02 < np.mean(np.less(p, 0.05)) < 0.09
+    assert 0.45 < np.mean(p) < 0.68
 
 
 # The classifier.

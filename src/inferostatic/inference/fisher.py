@@ -2,8 +2,9 @@ r"""Fisher information of one event, learned: \(I=E[ss^T]=-E[\nabla^2\ln p]\).
 
 For the true score both forms are equal. For a learned one they differ, and by how much is a
 diagnostic; the errors of an estimate that solves Σŝ = 0 are then the sandwich
-\(H^{-1}\mathrm{Cov}(\hat s)H^{-1}/N\), which is right for any ŝ of mean zero and never below the
-true bound. It repairs the variance and not the bias, \(H^{-1}E[\hat s]\), reported beside it.
+\(H^{-1}\mathrm{Cov}(\hat s)H^{-1}/N\). It repairs the variance and not the bias,
+\(H^{-1}E[\hat s]\), reported beside it. Only for a ŝ whose mean is zero at every θ (see centring)
+is it a bound from above: where the mean changes with θ, \(-E[\nabla^2\hat\varphi]\) changes too.
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ from ..progress import progress
 from ..world.simulator import Simulator
 from .checked import checked_events, checked_point, checked_weight, effective_size
 from .curvature import Curvature
-from .information import FisherInformation, mean_and_error, standard_errors
-from .symmetric import Moments, packed, unpacked
+from .information import FisherInformation, mean_and_error
+from .symmetric import Moments, packed, standard_errors, unpacked
 
 #: Events simulated where a simulator is given.
 EVENTS = 100_000

@@ -6,44 +6,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..inputs import Input, as_count, as_floats
-from .symmetric import congruence, packed, unpacked
+from .disagreement import SINGULAR, Disagreement, compared
+from .symmetric import congruence, standard_errors, unpacked
 
-#: Relative size below which an eigenvalue of the scaled information counts as zero.
-SINGULAR = 1e-9
 #: The most informative part of the events, whose share of the information is shown.
 TOP = 0.01
 #: p-value below which a disagreement is called more than chance.
 DOUBTFUL = 0.01
 
 Which = str | int | Sequence[str | int | np.integer]
-
-
-@dataclasses.dataclass(frozen=True)
-class Disagreement:
-    """How far E[ŝŝᵀ] and −E[∇²φ̂] are from each other.
-
-    Attributes:
-        difference: the first less the second, shape (d, d).
-        error: its standard errors, shape (d, d).
-        relative: the largest |λ| of the difference, where the mean of both forms is the unit.
-        chi2: the whole difference squared, in units of its covariance.
-        dof: independent numbers in it.
-        p_value: of so large a χ² for an exact score.
-    """
-
-    difference: np.ndarray
-    error: np.ndarray
-    relative: float
-    chi2: float
-    dof: int
-    p_value: float
-
-    def __repr__(self) -> str:
-        """Size and significance."""
-        return (
-            f"Disagreement({self.relative:.2%} at most; χ² = {self.chi2:.1f} for {self.dof}, "
-            f"p = {self.p_value:.2g})"
-        )
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -114,23 +85,7 @@ class FisherInformation:
     @property
     def disagreement(self) -> Disagreement:
         """The difference of both forms with its significance."""
-        from scipy.special import gammaincc
-
-        dim = len(self.names)
-        half = dim * (dim + 1) // 2
-        both = np.concatenate([np.eye(half), -np.eye(half)], axis=1)
-        covariance = both @ self._covariance @ both.T
-        difference = self.score_information - self.hessian_information
-        chi2, dof = _chi2(packed(difference), covariance)
-        mean = (self.score_information + self.hessian_information) / 2
-        return Disagreement(
-            difference=difference,
-            error=unpacked(standard_errors(covariance), dim),
-            relative=_relative(difference, mean),
-            chi2=chi2,
-            dof=dof,
-            p_value=float(gammaincc(dof / 2, chi2 / 2)) if dof else 1.0,
-        )
+        return compared(self.score_information, self.hessian_information, self._covariance)
 
     def projected(self, which: Which) -> "FisherInformation":
         """The information on some parameters where all others are known.
@@ -346,11 +301,6 @@ def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, 
     return mean, error
 
 
-def standard_errors(covariance: np.ndarray) -> np.ndarray:
-    """Of the diagonal; rounding may leave a constant with a variance just below 0."""
-    return np.sqrt(np.maximum(np.diag(covariance), 0))
-
-
 def _inverse(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """The inverse of an information, or a sentence where there is none."""
     scale = np.sqrt(np.abs(np.diag(information)))
@@ -375,33 +325,6 @@ def _as_events(n_events: float) -> float:
     if isinstance(n_events, bool) or not np.isfinite(n_events) or n_events <= 0:
         raise ValueError(f"n_events must be a positive number of events; got {n_events!r}.")
     return float(n_events)
-
-
-def _chi2(difference: np.ndarray, covariance: np.ndarray) -> tuple[float, int]:
-    """χ² and its degrees of freedom, along the directions that vary at all."""
-    scale = standard_errors(covariance)
-    # What does not vary beyond rounding says nothing.
-    varies = scale > 1e-12 * max(float(np.abs(difference).max()), float(scale.max()), 1e-300)
-    if not varies.any():
-        return 0.0, 0
-    scale = scale[varies]
-    correlation = covariance[np.ix_(varies, varies)] / np.outer(scale, scale)
-    values, vectors = np.linalg.eigh(correlation)
-    kept = values > SINGULAR * values[-1]
-    along = vectors[:, kept].T @ (difference[varies] / scale)
-    return float((along**2 / values[kept]).sum()), int(kept.sum())
-
-
-def _relative(difference: np.ndarray, unit: np.ndarray) -> float:
-    """The largest |λ| of det(difference − λ unit) = 0."""
-    scale = np.sqrt(np.abs(np.diag(unit)))
-    scale = np.where(scale > 0, scale, 1.0)
-    by = np.outer(scale, scale)
-    if not np.linalg.eigvalsh(unit / by)[0] > SINGULAR:
-        return float(np.abs(difference / by).max())
-    root = np.linalg.cholesky(unit / by)
-    half = np.linalg.solve(root, difference / by)
-    return float(np.abs(np.linalg.eigvalsh(np.linalg.solve(root, half.T))).max())
 
 
 def _table(columns: Mapping[str, Sequence[str]]) -> list[str]:

@@ -25,6 +25,11 @@ def congruence(transform: np.ndarray) -> np.ndarray:
     return np.stack([packed(transform @ unpacked(unit, dim) @ transform.T) for unit in units], 1)
 
 
+def standard_errors(covariance: np.ndarray) -> np.ndarray:
+    """Of the diagonal; rounding may leave a constant with a variance just below 0."""
+    return np.sqrt(np.maximum(np.diag(covariance), 0))
+
+
 class Moments:
     """Weighted mean of vectors and the covariance of that mean, from some of them at a time."""
 
