@@ -1,0 +1,183 @@
+"""Closure of a reweighting: are reweighted events like events simulated where they should be?
+
+A classifier is trained to tell them apart on half of the events and judged on the other half, and
+the reverse. If the weights are right it can only guess: the area under its ROC curve is 1/2. The
+same with the weights before shows what there was to tell. One observable at a time, distribution
+functions are compared.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..inference.checked import checked_weight, effective_size
+from ..inference.reweight import Reweighting
+from ..inputs import (
+    Input,
+    as_rows,
+    as_seed,
+    column_names,
+    kind_of,
+    require_finite,
+    require_order,
+)
+from ..progress import Advance, progress
+from .boosted_trees import TREES, train_trees
+from .two_samples import Area, area_under_curve, kolmogorov_smirnov
+
+#: Fewest effective events of either sample in each half.
+FEWEST = 100
+#: Standard errors from 1/2, and the p-value over all observables, at which closure fails.
+TOLERATED, SMALLEST = 3.0, 0.003
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Closure:
+    """How well reweighted and directly simulated events can be told apart.
+
+    Attributes:
+        auc: area under the ROC curve with the new weights, on events not trained on; 1/2 if the
+            weights are right.
+        auc_error: its standard error.
+        unweighted_auc: the same with the weights before reweighting.
+        unweighted_auc_error: its standard error.
+        distance: for each observable the largest difference of the two distribution functions.
+        p_value: of so large a distance, for each observable.
+        x_names: of the observables.
+        effective_size: of the reweighted events.
+        direct_effective_size: of the directly simulated ones.
+    """
+
+    auc: float
+    auc_error: float
+    unweighted_auc: float
+    unweighted_auc_error: float
+    distance: np.ndarray
+    p_value: np.ndarray
+    x_names: tuple[str, ...]
+    effective_size: float
+    direct_effective_size: float
+
+    @property
+    def closes(self) -> bool:
+        """Whether nothing was found that chance does not explain.
+
+        The area lies within 3 standard errors of 1/2, or below, and the smallest p-value, times
+        the number of observables, is not below 0.003.
+        """
+        pull = (self.auc - 0.5) / self.auc_error
+        return bool(pull <= TOLERATED and self.p_value.min() * len(self.p_value) >= SMALLEST)
+
+    def summary(self) -> str:
+        """The areas, and a line for each observable."""
+        span = max(map(len, self.x_names))
+        lines = [
+            f"Closure: {'yes' if self.closes else 'NO'}, from {self.effective_size:,.0f} effective "
+            f"reweighted and {self.direct_effective_size:,.0f} direct events",
+            f"  AUC reweighted  {self.auc:.4f} ± {self.auc_error:.4f} (0.5 if the weights are "
+            "right)",
+            f"  AUC before      {self.unweighted_auc:.4f} ± {self.unweighted_auc_error:.4f}",
+        ]
+        for name, distance, p in zip(self.x_names, self.distance, self.p_value, strict=True):
+            lines.append(f"  {name.ljust(span)}  distance {distance:.4f}, p = {p:.2g}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """The lines of the summary."""
+        return self.summary()
+
+    def __repr__(self) -> str:
+        """The areas, in a line."""
+        return (
+            f"Closure({'closes' if self.closes else 'DOES NOT CLOSE'}; AUC {self.auc:.4f} ± "
+            f"{self.auc_error:.4f}, before {self.unweighted_auc:.4f} ± "
+            f"{self.unweighted_auc_error:.4f}; smallest p of {len(self.x_names)} observables "
+            f"{self.p_value.min():.2g})"
+        )
+
+
+def closure(
+    reweighting: Reweighting, x: Input, *, weight: Input | None = None, seed: int
+) -> Closure:
+    """Compare reweighted events with events simulated directly at the θ they should stand for.
+
+    Args:
+        reweighting: what `reweight` returned.
+        x: events simulated at its θ_to, shape (m, D).
+        weight: of these events, of either sign.
+        seed: of the division into halves.
+    """
+    if not isinstance(reweighting, Reweighting):
+        raise TypeError(
+            "closure needs the result of reweight(est, x, theta_from, theta_to); got "
+            f"{kind_of(reweighting)}."
+        )
+    names = reweighting.x_names
+    require_order(column_names(x), names, "x")
+    direct = as_rows(x, "x", columns=len(names), of="observables")
+    if len(direct) == 0:
+        raise ValueError("there are no directly simulated events: x has no rows.")
+    require_finite(direct, "x", "Remove or repair these events.")
+    direct_weight = checked_weight(weight, len(direct))
+    sizes = [effective_size(w) for w in (reweighting.weight, direct_weight)]
+    if min(sizes) < 2 * FEWEST:
+        raise ValueError(
+            f"closure needs at least {2 * FEWEST} effective events on either side; got "
+            f"{sizes[0]:.0f} reweighted and {sizes[1]:.0f} direct ones."
+        )
+    both = np.concatenate([reweighting.x, direct])
+    label = np.repeat([0.0, 1.0], [len(reweighting.x), len(direct)])
+    half = _halves(label, as_seed(seed))
+    with progress("closure", 4 * TREES) as advance:
+        after, before = (
+            _area(both, label, np.concatenate([own, direct_weight]), half, advance)
+            for own in (reweighting.weight, reweighting.input_weight)
+        )
+    tests = [
+        kolmogorov_smirnov(one, reweighting.weight, other, direct_weight)
+        for one, other in zip(reweighting.x.T, direct.T, strict=True)
+    ]
+    return Closure(
+        auc=after.value,
+        auc_error=after.error,
+        unweighted_auc=before.value,
+        unweighted_auc_error=before.error,
+        distance=np.array([test.distance for test in tests]),
+        p_value=np.array([test.p_value for test in tests]),
+        x_names=names,
+        effective_size=sizes[0],
+        direct_effective_size=sizes[1],
+    )
+
+
+def _halves(label: np.ndarray, seed: int) -> np.ndarray:
+    """0 or 1 for every event, as many of each in either class."""
+    rng = np.random.default_rng(seed)
+    half = np.zeros(len(label), np.int64)
+    for k in (0.0, 1.0):
+        own = np.flatnonzero(label == k)
+        half[rng.permutation(own)[: len(own) // 2]] = 1
+    return half
+
+
+def _area(
+    x: np.ndarray, label: np.ndarray, weight: np.ndarray, half: np.ndarray, advance: Advance
+) -> Area:
+    """The mean of the areas on each half, by a classifier trained on the other."""
+    areas = []
+    for number in (0, 1):
+        kept, held = half == number, half != number
+        for k in (0.0, 1.0):
+            if weight[kept & (label == k)].sum() <= 0:
+                raise ValueError(
+                    "negative weights prevail in half of the events; give more events."
+                )
+        trees = train_trees(x[kept], label[kept], weight[kept], advance)
+        score = trees(x[held])
+        zero, one = label[held] == 0, label[held] == 1
+        own = weight[held]
+        areas.append(area_under_curve(score[zero], own[zero], score[one], own[one]))
+    first, second = areas
+    # Not √(e₁² + e₂²)/2. Where there is nothing to learn, each classifier learns the noise d of its
+    # own half, and both areas measure the same product d₁·d₂: their errors add up.
+    return Area((first.value + second.value) / 2, (first.error + second.error) / 2)
