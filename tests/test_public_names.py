@@ -9,14 +9,16 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-Automatic CARL CapabilityError Comparison Constant Cosine CustomKernel CustomPairs CustomPrior DCTR
-Delta DirectRatio DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised Gaussian
-GlorotUniform History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP
-MaximumLikelihood Mix MultiScale Natural Normal ParticleSet PerParticle Potential Product Quantile
-RatioEstimator Raw Records Rectangular Residual Savage ScoreEstimator Setting Sign Square
-Standardised Training TrainingError Triangular TruncatedNormal TwoTower Uniform WidthChoice
-choose_width compare draw fit forward_score load maximum_likelihood pad_particles paper_network
-paper_ratio_network paper_score_network plots simulate toys
+Automatic CARL CapabilityError CentringReport Closure Comparison Constant Cosine CrossEntropyFit
+CustomKernel CustomPairs CustomPrior DCTR Delta DirectRatio DirectScore Discrete Epanechnikov
+Estimator Events Exponential Factorised FarReweighting FisherInformation Gaussian GlorotUniform
+History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP MaximumLikelihood Mix
+MultiScale Natural Normal Observable ParticleSet PerParticle Potential Product PyhfWorkspace
+Quantile RatioEstimator Raw Records Rectangular Residual Reweighted Reweighting Savage
+ScoreEstimator Setting Sign Square Standardised TemplateChoices Training TrainingError Triangular
+TruncatedNormal TwoTower Uniform WidthChoice centre choose_width closure compare cross_entropy_fit
+draw fisher fit forward_score load maximum_likelihood observable pad_particles paper_network
+paper_ratio_network paper_score_network plots reweight simulate to_pyhf toys
 """.split()
 
 
@@ -56,6 +58,16 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.choose_width: "(estimator, events, kernel=<class "
     "'inferostatic.supervision.kernels.Delta'>, widths=None, *, prior=None, n=None, drawn=False, "
     "seed, progress_bar=None)",
+    ist.maximum_likelihood: "(estimator, x, *, weight=None, rate=None, constraints=None, fixed=None, "
+    "start=None, starts=1, minos=False, throw=True)",
+    ist.cross_entropy_fit: "(estimator, x, x_reference, *, theta_reference, weight=None, "
+    "weight_reference=None, fixed=None, start=None, starts=1, throw=True)",
+    ist.centre: "(estimator, events, *, seed=0, report=False)",
+    ist.fisher: "(estimator, x=None, theta=None, *, weight=None, simulator=None, n=100000, "
+    "seed=None)",
+    ist.reweight: "(estimator, x, theta_from, theta_to, *, weight=None, throw=True)",
+    ist.closure: "(reweighting, x, *, weight=None, seed)",
+    ist.observable: "(estimator, theta_ref, *, direction=None, information=None)",
     ist.Estimator.potential: "(self, x, theta, *, memory_mb=None)",
     ist.Estimator.score: "(self, x, theta, *, memory_mb=None)",
     ist.Estimator.log_ratio: "(self, x, theta0, theta1, *, memory_mb=None)",

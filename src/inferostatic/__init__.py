@@ -7,6 +7,8 @@ ratios. See https://arxiv.org/abs/2210.01680 for the method it is built on.
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .checks.closure import Closure as Closure
+from .checks.closure import closure as closure
 from .estimator import CapabilityError as CapabilityError
 from .estimator import Estimator as Estimator
 from .estimator import History as History
@@ -15,8 +17,23 @@ from .estimator import ScoreEstimator as ScoreEstimator
 from .estimator import load as load
 from .events.events import Events as Events
 from .events.simulate import simulate as simulate
+from .inference.centring import CentringReport as CentringReport
+from .inference.centring import centre as centre
+from .inference.cross_entropy import CrossEntropyFit as CrossEntropyFit
+from .inference.cross_entropy import cross_entropy_fit as cross_entropy_fit
+from .inference.fisher import fisher as fisher
+from .inference.information import FisherInformation as FisherInformation
 from .inference.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
 from .inference.maximum_likelihood import maximum_likelihood as maximum_likelihood
+from .inference.observables import Observable as Observable
+from .inference.observables import observable as observable
+from .inference.pyhf_export import PyhfWorkspace as PyhfWorkspace
+from .inference.pyhf_export import to_pyhf as to_pyhf
+from .inference.reweight import FarReweighting as FarReweighting
+from .inference.reweight import Reweighting as Reweighting
+from .inference.reweight import reweight as reweight
+from .inference.templates import Reweighted as Reweighted
+from .inference.templates import TemplateChoices as TemplateChoices
 from .learning.choose_width import WidthChoice as WidthChoice
 from .learning.choose_width import choose_width as choose_width
 from .learning.compare import Comparison as Comparison

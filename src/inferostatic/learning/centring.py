@@ -48,10 +48,22 @@ class Centring:
 
 
 def centred(
-    estimator: Estimator, x: np.ndarray, theta: np.ndarray, weight: np.ndarray, *, seed: int
+    estimator: Estimator,
+    x: np.ndarray,
+    theta: np.ndarray,
+    weight: np.ndarray,
+    *,
+    seed: int,
+    afresh: bool = True,
 ) -> tuple[Estimator, Centring]:
-    """The estimator with a B(θ) subtracted that brings the mean score at every θ close to 0."""
-    bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
+    """The estimator with a B(θ) subtracted that brings the mean score at every θ close to 0.
+
+    What was subtracted before is forgotten; unless `afresh` is false, where it is kept, and only
+    the record counts.
+    """
+    bare = estimator
+    if afresh:
+        bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
     rng = np.random.default_rng(np.random.SeedSequence([seed, 20]))
     if len(x) > MOST_EVENTS:
         some = np.sort(rng.choice(len(x), MOST_EVENTS, replace=False))
