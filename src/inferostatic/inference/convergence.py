@@ -37,7 +37,7 @@ def _split(chains: np.ndarray) -> np.ndarray:
 
 
 def _normal_ranks(chains: np.ndarray) -> np.ndarray:
-    """Ranks among all draws, as normal scores. Draws are continuous, so ties do not matter."""
+    """Ranks among all draws, as normal scores; repeated draws hardly matter, in whatever order."""
     flat = chains.reshape(-1, chains.shape[2])
     ranks = np.argsort(np.argsort(flat, axis=0, kind="stable"), axis=0, kind="stable") + 1
     return ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(chains.shape)
@@ -58,13 +58,13 @@ def _ess(chains: np.ndarray) -> float:
     covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n] / n
     within = covariance[:, 0].mean() * n / (n - 1)
     total = within * (n - 1) / n + chains.mean(axis=1).var(ddof=1)
-    correlation = 1 - (within - (covariance * (n / (n - 1))).mean(axis=0)) / total
+    correlation = 1 - (within - covariance.mean(axis=0)) / total
     correlation[0] = 1.0
     pairs = correlation[: 2 * (n // 2)].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0)
-    count = negative[0] if len(negative) else len(pairs)
+    # The longest lags rest on few products, and are left out.
+    most = (n - 3) // 2
+    negative = np.flatnonzero(pairs[:most] < 0)
+    count = negative[0] if len(negative) else most
     kept = np.minimum.accumulate(pairs[:count])
-    # Half of the first pair left out is the usual guard against overestimates.
-    last = max(correlation[2 * count], 0.0) if 2 * count < n else 0.0
-    time = -1 + 2 * kept.sum() + last
+    time = -1 + 2 * kept.sum() + max(correlation[2 * count], 0.0)
     return float(m * n / max(time, 1 / np.log10(m * n)))
