@@ -14,7 +14,7 @@ from scipy import integrate
 from scipy.special import gammaln
 
 import inferostatic as ist
-from exact_estimators import exact_dirichlet, exact_normal
+from exact_estimators import as_direct, exact_dirichlet, exact_normal
 from inferostatic.estimator import Region
 from inferostatic.inference import importance
 from inferostatic.inference import posterior as module
@@ -39,6 +39,7 @@ def exact_dirichlet_posterior(
     """Mean, standard deviations, points and probabilities on a fine grid, by SciPy alone."""
     low, high = np.full(3, 0.5), np.full(3, 5.0)
     sums = np.log(x.astype(np.float32).astype(np.float64)).sum(axis=0)
+    points, log_p = np.zeros((0, 3)), np.zeros(0)
     for _ in range(3):
         edges = [np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True)]
         middle = [(edge[1:] + edge[:-1]) / 2 for edge in edges]
@@ -194,7 +195,8 @@ def test_a_discrete_prior_is_gone_through(method: str) -> None:
 
 @pytest.mark.parametrize(("n", "members"), [(3, 2), (2 * MOST_ROWS + 5, 1)])
 def test_the_sum_is_that_of_the_potential_and_has_its_gradient(n: int, members: int) -> None:
-    est = exact_dirichlet(tilt=[0.1, -0.2, 0.3], members=members)
+    tilt: Any = [0.1, -0.2, 0.3]
+    est = exact_dirichlet(tilt=tilt, members=members)
     x, theta = dirichlet_events(n), np.array([1.2, 2.5, 3.0])
     with jax.enable_x64(True):  # noqa: FBT003
         summed = summed_potential(est, x)
@@ -350,7 +352,7 @@ MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] 
     "many events of one observable": (ONE, [0.5, 1.0], {}, ValueError, ["x[:, None]"]),
     "too many columns": (ONE, [[1.0, 2.0]], {}, ValueError, ["1 observables (x0)", "(1, 2)"]),
     "a direct estimator": (
-        ist.RatioEstimator(**vars(ONE)),
+        as_direct(ist.RatioEstimator, ONE),
         X,
         {},
         TypeError,
@@ -407,7 +409,7 @@ def test_misuse_is_answered_by_a_sentence(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(kind) as caught:
-            posterior(estimator, x, **({"seed": 1} | options))
+            posterior(estimator, x, **{"seed": 1, **options})  # pyright: ignore[reportArgumentType]
     for fragment in fragments:
         assert fragment in str(caught.value)
 

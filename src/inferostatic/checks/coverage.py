@@ -19,10 +19,11 @@ from ..inputs import as_count, warn_user
 from ..progress import progress
 from ..world.prior import Discrete
 from .finding import Finding, effective_events, smallest, uniform_p_value
-from .held_out import HeldOut, derived, hold_out, told_before
+from .held_out import FEWEST_EVENTS, HeldOut, derived, hold_out, told_before
 
-#: Events that share their rivals: few enough for their ranks to be as good as independent.
-GROUP = 64
+#: Rivals for each of the events that share them, and such events at most: sharing makes ranks
+#: dependent, by a few per cent of their variance at this rate.
+RIVALS_PER_EVENT, MOST_SHARING = 64, 64
 #: Bins of ranks, and of posterior means for the ranks given the estimate.
 BINS, ESTIMATE_BINS = 10, 5
 LEVELS = np.array([0.5, 0.68, 0.9, 0.95])
@@ -110,13 +111,13 @@ def coverage(
         check="coverage",
     )
     count = as_count(rivals, "rivals")
-    first = _Group(estimator, held, slice(0, GROUP), count, derived(seed, 0))
+    first = _Group(estimator, held, slice(0, FEWEST_EVENTS), count, derived(seed, 0))
     if np.median(first.effective) < 2 * FEWEST_RIVALS:
         count *= 8
-    parts = []
+    parts, size = [], int(np.clip(count // RIVALS_PER_EVENT, 1, MOST_SHARING))
     with progress("ranking θ among others", len(held.x), show=progress_bar) as advance:
-        for number, start in enumerate(range(0, len(held.x), GROUP)):
-            rows = slice(start, min(start + GROUP, len(held.x)))
+        for number, start in enumerate(range(0, len(held.x), size)):
+            rows = slice(start, min(start + size, len(held.x)))
             group = _Group(estimator, held, rows, count, derived(seed, number))
             parts.append(group.ranks())
             advance(rows.stop - rows.start)

@@ -144,7 +144,8 @@ def hold_out(
     return dataclasses.replace(
         held,
         x=x,
-        theta=np.asarray(events.theta[rows], np.float64),
+        # As models and laws see it: a rival at the same point must be equal to it.
+        theta=np.asarray(events.theta[rows], np.float32).astype(np.float64),
         weight=np.asarray(events.weight[rows], np.float64),
         dropped=len(events) - len(good),
     )

@@ -18,10 +18,10 @@ from .finding import Finding, effective_events, smallest, two_sided
 from .held_out import DISTANCES, HeldOut, derived, hold_out
 
 MOST_EVENTS = 50_000
-#: Cells in θ, at most, and events in a cell, at least.
-MOST_CELLS, FEWEST_IN_CELL = 32, 300
+#: Cells in θ, at most, and events in a cell, at least: scores have long tails.
+MOST_CELLS, FEWEST_IN_CELL = 32, 1000
 #: Effective fraction, and number, of events that a mean of r needs.
-ADEQUATE_FRACTION, ADEQUATE_EVENTS = 0.5, 100.0
+ADEQUATE_FRACTION, ADEQUATE_EVENTS = 0.7, 100.0
 #: Sizes that are tolerated: of a bias in standard errors of one event, of probabilities, of r.
 TOLERATED_BIAS, TOLERATED_DIFFERENCE, TOLERATED_MEAN = 0.25, 0.01, 0.02
 
@@ -193,7 +193,7 @@ class Pairs:
 def draw_pairs(estimator: Estimator | RatioEstimator, held: HeldOut, seed: int) -> Pairs:
     """One partner for each event."""
     partner, distance = held.partners(seed)
-    kept = (distance >= 0) & np.any(partner != held.theta.astype(np.float32), axis=1)
+    kept = (distance >= 0) & np.any(partner != held.theta, axis=1)
     x, theta, partner = held.x[kept], held.theta[kept], partner[kept]
     return Pairs(
         log_ratio=estimator.log_ratio(x, theta, partner),

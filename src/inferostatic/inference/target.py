@@ -32,7 +32,7 @@ class Coordinates(eqx.Module):
         low, high = self._edges()
         growth = self.scale * self._exp(free)
         both = low + (high - low) * jax.nn.sigmoid(free)
-        return self._choose(both, low + growth, high - growth, self.scale * free + self.centre)
+        return self._choose(both, low + growth, high - growth, free * self.scale + self.centre)
 
     def log_jacobian(self, free: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """ln |∂θ/∂free|."""
