@@ -33,15 +33,15 @@ def test_the_truth_covers(events: ist.Events) -> None:
 
 def test_ranks_are_uniform_with_only_eight_rivals(events: ist.Events) -> None:
     with pytest.warns(UserWarning, match="of 8 other θ only"):
-        found = coverage(EXACT, events, most=1000, rivals=1, seed=3)
+        found = coverage(EXACT, events, most=500, rivals=1, seed=3)
     assert grades(found) == {"SBC": "good", "expected coverage": "good", "TARP": "good"}
-    assert np.abs(found.ranks.mean(axis=0) - 0.5).max() < 4 / np.sqrt(12 * 1000)
+    assert np.abs(found.ranks.mean(axis=0) - 0.5).max() < 4 / np.sqrt(12 * 500)
 
 
 def test_ranks_are_those_of_the_posterior(normal_events: ist.Events) -> None:
     """x ~ Normal(θ, 1) with a flat prior: the posterior is a normal cut at the walls."""
     est = exact_normal(dim=2)
-    found = coverage(est, normal_events[:500], most=500, rivals=4000)
+    found = coverage(est, normal_events[:200], most=200, rivals=4000)
     index = [np.flatnonzero((normal_events.theta == row).all(axis=1))[0] for row in found.theta]
     x = normal_events.x[index]
     low, high = ndtr(-3 - x), ndtr(3 - x)
@@ -86,9 +86,9 @@ def test_stored_points_without_a_prior() -> None:
     theta = points[rng.integers(12, size=4000)]
     x = ist.toys.Dirichlet(3)(theta, rng)
     stored = ist.Events(x=x, theta=theta, theta_names=["a", "b", "c"])
-    found = coverage(EXACT, stored, rivals=200)
+    found = coverage(EXACT, stored)
     assert set(grades(found).values()) == {"good"}
-    wrong = coverage(exact_dirichlet(low=0.5, high=5.0, stretch=0.4), stored, rivals=200)
+    wrong = coverage(exact_dirichlet(low=0.5, high=5.0, stretch=0.4), stored)
     assert grades(wrong)["expected coverage"] == "wrong"
 
 

@@ -111,15 +111,20 @@ def coverage(
         check="coverage",
     )
     count = as_count(rivals, "rivals")
-    first = _Group(estimator, held, slice(0, FEWEST_EVENTS), count, derived(seed, 0))
-    if np.median(first.effective) < 2 * FEWEST_RIVALS:
+    some = _Group(estimator, held, slice(0, FEWEST_EVENTS), held.rivals(count, derived(seed, 0)))
+    if np.median(some.effective) < 2 * FEWEST_RIVALS:
         count *= 8
-    parts, size = [], int(np.clip(count // RIVALS_PER_EVENT, 1, MOST_SHARING))
+    size = int(np.clip(count // RIVALS_PER_EVENT, 1, MOST_SHARING))
+    starts = range(0, len(held.x), size)
+    drawn = held.rivals(len(starts) * count, derived(seed, 1)).reshape(len(starts), count, -1)
+    # References of TARP may be any points that know nothing of the truth.
+    references = held.rivals(len(held.x), derived(seed, 2))
+    rng = np.random.default_rng(derived(seed, 3))
+    parts = []
     with progress("ranking θ among others", len(held.x), show=progress_bar) as advance:
-        for number, start in enumerate(range(0, len(held.x), size)):
+        for start, theta in zip(starts, drawn, strict=True):
             rows = slice(start, min(start + size, len(held.x)))
-            group = _Group(estimator, held, rows, count, derived(seed, number))
-            parts.append(group.ranks())
+            parts.append(_Group(estimator, held, rows, theta).ranks(references[rows], rng))
             advance(rows.stop - rows.start)
     ranks = _Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     if np.median(ranks.effective) < FEWEST_RIVALS:
@@ -145,46 +150,37 @@ class _Group:
     """Some events and their rivals, with the probability that each was the true θ."""
 
     def __init__(
-        self, estimator: Estimator, held: HeldOut, rows: slice, count: int, seed: int
+        self, estimator: Estimator, held: HeldOut, rows: slice, rivals: np.ndarray
     ) -> None:
-        x, self.theta = held.x[rows], held.theta[rows]
-        self.rivals = held.rivals(count, derived(seed, 1))
+        x, theta = held.x[rows], held.theta[rows]
         with told_before():
-            potential = np.concatenate(
-                [
-                    estimator.potential(x, self.theta)[:, None],
-                    estimator.potential_grid(x, self.rivals),
-                ],
-                axis=1,
-            )
+            own = estimator.potential(x, theta)[:, None]
+            potential = np.concatenate([own, estimator.potential_grid(x, rivals)], axis=1)
         self.probability = softmax(potential, axis=1)
         self.effective = 1 / np.square(self.probability).sum(axis=1)
-        self.density = potential + _log_prior(held, self.theta, self.rivals)
-        self.rng = np.random.default_rng(derived(seed, 2))
-        # References of TARP may be any points that know nothing of the truth.
-        self.references = held.rivals(len(x), derived(seed, 3))
+        self.density = potential + _log_prior(held, theta, rivals)
         self.scale = held.law.centre_and_scale[1]
+        among = np.broadcast_to(rivals, (len(theta), *rivals.shape))
+        #: The truth first, shape (events, 1 + rivals, d).
+        self.candidates = np.concatenate([theta[:, None], among], axis=1)
 
-    def ranks(self) -> _Ranks:
-        among = np.broadcast_to(self.rivals, (len(self.theta), *self.rivals.shape))
-        candidates = np.concatenate([self.theta[:, None], among], axis=1)
-        by_parameter = [self._rank(candidates[..., i]) for i in range(self.theta.shape[1])]
-        away = (candidates - self.references[:, None]) / self.scale
-        # The truth stands among those that the mean is taken of, as every rival does.
-        mean = np.einsum("nm,nmd->nd", self.probability, candidates)
+    def ranks(self, references: np.ndarray, rng: np.random.Generator) -> _Ranks:
+        away = (self.candidates - references[:, None]) / self.scale
+        parameters = np.moveaxis(self.candidates, 2, 0)
         return _Ranks(
-            np.stack(by_parameter, axis=1),
-            self._rank(np.square(away).sum(axis=2)),
-            self._rank(-self.density),
-            mean,
-            self.effective,
+            parameters=np.stack([self._rank(values, rng) for values in parameters], axis=1),
+            distance=self._rank(np.square(away).sum(axis=2), rng),
+            density=self._rank(-self.density, rng),
+            # The truth stands among those that the mean is taken of, as every rival does.
+            mean=np.einsum("nm,nmd->nd", self.probability, self.candidates),
+            effective=self.effective,
         )
 
-    def _rank(self, values: np.ndarray) -> np.ndarray:
+    def _rank(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Probability below the first column, and a random part of that which is equal to it."""
         below = np.sum(self.probability * (values < values[:, :1]), axis=1)
         equal = np.sum(self.probability * (values == values[:, :1]), axis=1)
-        return below + self.rng.random(len(values)) * equal
+        return below + rng.random(len(values)) * equal
 
 
 def _log_prior(held: HeldOut, theta: np.ndarray, rivals: np.ndarray) -> np.ndarray:
