@@ -19,11 +19,13 @@ from inferostatic.estimator import Region
 from inferostatic.inference import importance
 from inferostatic.inference import posterior as module
 from inferostatic.inference.convergence import bulk_ess, split_r_hat
-from inferostatic.inference.nuts import Chains, tempered
+from inferostatic.inference.nuts import Chains
 from inferostatic.inference.posterior import Posterior, posterior
 from inferostatic.inference.summed import MOST_ROWS, summed_potential
 from inferostatic.inference.target import coordinates_of
+from inferostatic.inference.weights import tempered
 from inferostatic.world.prior import Discrete
+from random_estimators import random_estimator
 
 TOY = ist.toys.Dirichlet(3)
 DIRICHLET = exact_dirichlet(low=0.5, high=5.0)
@@ -207,6 +209,16 @@ def test_the_sum_is_that_of_the_potential_and_has_its_gradient(n: int, members: 
     assert np.asarray(gradient).dtype == np.float64
 
 
+@pytest.mark.parametrize("network", [ist.MLP((8, 8)), ist.TwoTower()], ids=["MLP", "TwoTower"])
+def test_networks_are_summed_from_their_parts(network: Any) -> None:
+    est = random_estimator(ist.Potential(network), members=2)
+    x, theta = np.random.default_rng(1).uniform(-2, 2, (5, 3)), np.array([1.2, -0.5])
+    with jax.enable_x64(True):  # noqa: FBT003
+        value = float(summed_potential(est, x)(jnp.asarray(theta)))
+    values = est.potential(x, theta)
+    assert value == pytest.approx(values.sum(), abs=1e-4 * np.abs(values).sum())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["nuts", "importance"])
 def test_a_classifier_cannot_tell_the_draws_from_exact_ones(method: str) -> None:
@@ -262,7 +274,7 @@ def test_convergence_is_that_of_arviz(hundred: Posterior) -> None:
     for chains in (slow, apart, hundred.samples.reshape(8, 500, 3)):
         for i in range(chains.shape[2]):
             one = np.ascontiguousarray(chains[..., i])
-            assert split_r_hat(chains)[i] == pytest.approx(arviz.rhat(one), rel=1e-6)
+            assert split_r_hat(chains)[i] == pytest.approx(arviz.rhat(one), rel=1e-5)
             assert bulk_ess(chains)[i] == pytest.approx(arviz.ess(one, method="bulk"), rel=1e-4)
 
 
@@ -316,6 +328,7 @@ def test_bad_chains_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_few_effective_draws_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importance, "MOST_ROUNDS", 0)
+    monkeypatch.setattr(importance, "LAST_ROUNDS", 0)
     with pytest.warns(UserWarning, match="weighted draws are worth only .* use method='nuts'"):
         found = posterior(DIRICHLET, dirichlet_events(100), method="importance", seed=2)
     assert found.sampling.ess.max() < 400

@@ -7,14 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import logsumexp
 
 from ..progress import progress
 from .convergence import bulk_ess, split_r_hat
+from .importance import approach
 from .target import Target
+from .weights import tempered, weighted_moments
 
 #: Steps of the warm-up, which finds step size and mass matrix.
-WARMUP = 600
+WARMUP = 400
 #: Acceptance aimed at; above the usual 0.8, because bounded parameters have steep edges.
 ACCEPTANCE = 0.9
 #: Up to this many parameters the mass matrix is dense.
@@ -58,13 +59,14 @@ def sample_nuts(
 ) -> Chains:
     """`draws` from each of `chains`, started at different places that the data do not exclude."""
     blackjax()
+    mass = _first_mass(target, seed)
+    mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
     starts = _starts(target, chains, seed)
-    dense = starts.shape[1] <= DENSE_DIM
     warming, *keys = jax.random.split(jax.random.key(seed), 1 + -(-draws // BLOCK))
     blocks = []
     with jax.enable_x64(True), progress("sampling", draws + WARMUP, show=show) as advance:  # noqa: FBT003
         free = jnp.asarray(target.coordinates.many_free(starts))
-        state, parameters = _warm_up(target, free, warming, WARMUP, dense)
+        state, parameters = _warm_up(target, free, jnp.asarray(mass), warming, WARMUP)
         jax.block_until_ready(state)
         advance(WARMUP)
         for key in keys:
@@ -85,54 +87,30 @@ def _starts(target: Target, chains: int, seed: int) -> np.ndarray:
     The likelihood is taken to the largest power β ≤ 1 that leaves enough draws of the prior.
     """
     theta = target.prior.sample(STARTING_DRAWS, seed=seed)
-    log_likelihood = target.many("log_likelihood", theta)
-    if not np.isfinite(log_likelihood).any():
-        raise ValueError(
-            f"the potential is not finite at any of {STARTING_DRAWS} draws from the prior; was "
-            "the estimator trained on these parameters and observables?"
-        )
-    weight = tempered(log_likelihood, max(STARTING_ESS, 4 * chains))[0]
-    rng = np.random.default_rng(seed)
+    weight, _ = tempered(target.many("log_likelihood", theta), max(STARTING_ESS, 4 * chains))
     # Without repetition: chains from one place could not disagree.
-    return theta[rng.choice(len(theta), chains, replace=False, p=_positive(weight))]
+    weight = (weight + 1e-12) / (weight + 1e-12).sum()
+    return theta[np.random.default_rng(seed).choice(len(theta), chains, replace=False, p=weight)]
 
 
-def _positive(weight: np.ndarray) -> np.ndarray:
-    weight = weight + 1e-12
-    return weight / weight.sum()
-
-
-def tempered(log_weight: np.ndarray, fewest: float) -> tuple[np.ndarray, float]:
-    """Normalised weights w^β for the largest β ≤ 1 that leaves an effective number of `fewest`."""
-
-    def normalised(beta: float) -> np.ndarray:
-        scaled = np.where(np.isfinite(log_weight), beta * log_weight, -np.inf)
-        return np.exp(scaled - logsumexp(scaled))
-
-    low, high = 0.0, 1.0
-    if effective_number(normalised(1.0)) >= fewest:
-        return normalised(1.0), 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        enough = effective_number(normalised(middle)) >= fewest
-        low, high = (middle, high) if enough else (low, middle)
-    return normalised(low), low
-
-
-def effective_number(weight: np.ndarray) -> float:
-    """(Σw)²/Σw²."""
-    return float(weight.sum() ** 2 / np.square(weight).sum())
+def _first_mass(target: Target, seed: int) -> np.ndarray:
+    """The covariance of the posterior, roughly: a first inverse mass matrix."""
+    near = approach(target, seed)
+    weight, _ = tempered(near.log_weight, STARTING_ESS)
+    covariance = weighted_moments(near.free, weight)[1]
+    return covariance + 1e-9 * np.diag(np.diag(covariance) + 1e-12)
 
 
 @eqx.filter_jit
-def _warm_up(target: Target, starts: Array, key: Array, steps: int, dense: bool) -> Any:  # noqa: ANN401, FBT001
+def _warm_up(target: Target, starts: Array, mass: Array, key: Array, steps: int) -> Any:  # noqa: ANN401
     from blackjax.adaptation.base import get_filter_adapt_info_fn
 
     package = blackjax()
     adaptation = package.window_adaptation(
         package.nuts,
         target.log_prob_free,
-        is_mass_matrix_diagonal=not dense,
+        is_mass_matrix_diagonal=mass.ndim == 1,
+        initial_inverse_mass_matrix=mass,
         target_acceptance_rate=ACCEPTANCE,
         adaptation_info_fn=get_filter_adapt_info_fn(),
     )

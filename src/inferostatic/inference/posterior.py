@@ -23,10 +23,10 @@ from .posterior_grid import (
     enumerate_posterior,
     grid_moments,
     grid_posterior,
-    weighted_moments,
 )
 from .summed import observed_rows, summed_potential
 from .target import Target, coordinates_of
+from .weights import weighted_moments
 
 METHODS = ("nuts", "grid", "importance")
 #: Most parameters of a grid.

@@ -7,8 +7,8 @@ from scipy.special import logsumexp
 
 from ..inputs import warn_user
 from ..world.prior import Discrete
-from .nuts import effective_number
 from .target import Target
+from .weights import effective_number, weighted_moments
 
 #: Cells along each axis while the box is searched for, and in the end, by dimension.
 SEARCH_CELLS, FINAL_CELLS = {1: 512, 2: 64}, {1: 1024, 2: 128}
@@ -125,13 +125,6 @@ def grid_moments(grid: Grid) -> tuple[np.ndarray, np.ndarray]:
     middle = np.meshgrid(*grid.midpoints, indexing="ij")
     points = np.stack([axis.ravel() for axis in middle], axis=1)
     return weighted_moments(points, grid.probability.ravel())
-
-
-def weighted_moments(points: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of points with weights that add up to 1."""
-    mean = weight @ points
-    away = points - mean
-    return mean, (weight[:, None] * away).T @ away
 
 
 def enumerate_posterior(target: Target, prior: Discrete) -> tuple[np.ndarray, np.ndarray]:
