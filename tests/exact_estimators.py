@@ -1,5 +1,6 @@
 """Estimators whose potential is an exact ln p(x; θ), or one that is wrong in a known way."""
 
+from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
@@ -63,3 +64,8 @@ def _exact(kind, prior, x_low, x_high, stretch, tilt, members) -> Estimator:
         theta_names=tuple(prior.names),
         history=ist.History(nothing, nothing, np.ones(1), np.ones(members), "never trained"),
     )
+
+
+def as_direct(kind, estimator: Estimator) -> Any:
+    """The same model as a `ScoreEstimator` or `RatioEstimator`, which offers less."""
+    return kind(**{field.name: getattr(estimator, field.name) for field in fields(estimator)})

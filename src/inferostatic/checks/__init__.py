@@ -1,1 +1,1 @@
-"""Whether results can be trusted: records of checks, each with its statistical error."""
+"""Whether a trained estimator can be trusted; records only, figures are drawn in telling."""

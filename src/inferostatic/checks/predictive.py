@@ -1,0 +1,147 @@
+"""Posterior predictive check: would the fitted simulator make events like the observed ones?"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..events.simulate import simulate_at
+from ..inference.posterior import Posterior
+from ..inputs import (
+    Input,
+    as_count,
+    as_floats,
+    as_names,
+    as_rows,
+    as_seed,
+    column_names,
+    kind_of,
+    require_finite,
+)
+from ..world.simulator import Simulator
+from .finding import Finding
+
+#: Tolerated distance of the observed statistics, in standard deviations of replicated ones.
+TOLERATED_DISTANCE = 3.0
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class PosteriorPredictive:
+    """Statistics of the observed events among those of replicated ones.
+
+    Attributes:
+        observed: statistics of the data, shape (k,).
+        replicated: of data sets simulated at draws from the posterior, shape (draws, k).
+        p_values: two-sided, of each statistic.
+        p_value: of all together, by their distance from the mean of the replicated ones.
+        names: of the statistics.
+        finding: the verdict.
+    """
+
+    observed: np.ndarray
+    replicated: np.ndarray
+    p_values: np.ndarray
+    p_value: float
+    names: tuple[str, ...]
+    finding: Finding
+
+    def __repr__(self) -> str:
+        """The verdict."""
+        return f"PosteriorPredictive({self.finding})"
+
+
+def posterior_predictive(
+    posterior: Posterior,
+    x: Input,
+    simulator: Simulator,
+    *,
+    statistic: Callable[[np.ndarray], Input] | None = None,
+    names: Sequence[str] | None = None,
+    draws: int = 1000,
+    seed: int,
+    progress_bar: bool | None = None,
+) -> PosteriorPredictive:
+    """Simulate data sets like `x` at draws from the posterior and compare statistics.
+
+    The data are used twice, for the posterior and for the check, so p-values lean towards the
+    middle: a small one is all the more telling.
+
+    Args:
+        posterior: from `ist.posterior(estimator, x, …)`.
+        x: the observed events it was made from, shape (n, D), or one event of shape (D,).
+        simulator: a function `(theta (n, d), rng) -> x (n, D)`.
+        statistic: `x (n, D) -> (k,)`; mean and standard deviation of each observable unless given
+            (for one event, the observables themselves).
+        names: of the statistics.
+        draws: replicated data sets.
+        seed: of the simulation.
+        progress_bar: force the display on or off.
+    """
+    if not isinstance(posterior, Posterior):
+        raise TypeError(
+            "posterior_predictive needs the result of ist.posterior(estimator, x, seed=…); got "
+            f"{kind_of(posterior)}."
+        )
+    array = as_floats(x, "x")
+    rows = as_rows(array[None] if array.ndim == 1 else array, "x", of="observables")
+    if len(rows) != posterior.events:
+        raise ValueError(
+            f"x has {len(rows)} events, but the posterior was made from {posterior.events}; give "
+            "the same events."
+        )
+    require_finite(rows, "x", "Remove or repair these events.")
+    columns = as_names(column_names(x), rows.shape[1], "x")
+    count = as_count(draws, "draws")
+    rng = np.random.default_rng(as_seed(seed))
+    theta = posterior.samples[rng.integers(len(posterior.samples), size=count)]
+    simulated = simulate_at(
+        simulator, np.repeat(theta, len(rows), axis=0), seed=seed, progress_bar=progress_bar
+    )
+    if simulated.shape[1] != rows.shape[1]:
+        raise ValueError(
+            f"the simulator makes {simulated.shape[1]} observables, but x has {rows.shape[1]}."
+        )
+    of = statistic or _moments
+    observed = np.atleast_1d(as_floats(of(rows), "the statistic"))
+    replicated = np.stack(
+        [np.atleast_1d(as_floats(of(part), "the statistic")) for part in np.split(simulated, count)]
+    )
+    if statistic is None:
+        kinds = ("",) if len(rows) == 1 else ("mean of ", "sd of ")
+        names = [kind + column for kind in kinds for column in columns]
+    return _compared(observed, replicated, as_names(names, len(observed), "statistic"))
+
+
+def _moments(x: np.ndarray) -> np.ndarray:
+    return x[0] if len(x) == 1 else np.concatenate([x.mean(axis=0), x.std(axis=0, ddof=1)])
+
+
+def _compared(
+    observed: np.ndarray, replicated: np.ndarray, names: tuple[str, ...]
+) -> PosteriorPredictive:
+    draws = len(replicated)
+    above = (1 + np.sum(replicated >= observed, axis=0)) / (1 + draws)
+    below = (1 + np.sum(replicated <= observed, axis=0)) / (1 + draws)
+    p_values = np.minimum(1.0, 2 * np.minimum(above, below))
+    mean = replicated.mean(axis=0)
+    # The pseudo-inverse: observables may be bound to each other, as parts of a whole are.
+    inverse = np.linalg.pinv(np.atleast_2d(np.cov(replicated.T)), rcond=1e-9, hermitian=True)
+
+    def distance(values: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", values, inverse, values), 0))
+
+    own = float(distance((observed - mean)[None])[0])
+    p_value = float((1 + np.sum(distance(replicated - mean) >= own)) / (1 + draws))
+    worst = int(np.argmin(p_values))
+    away = (observed - mean)[worst] / max(float(replicated[:, worst].std()), 1e-300)
+    finding = Finding(
+        name="posterior predictive",
+        p_value=p_value,
+        size=own,
+        tolerance=TOLERATED_DISTANCE,
+        sentence=(
+            f"the data lie {own:.1f} standard deviations from those simulated at the posterior; "
+            f"{names[worst]} stands out most, by {away:+.1f}"
+        ),
+    )
+    return PosteriorPredictive(observed, replicated, p_values, p_value, names, finding)

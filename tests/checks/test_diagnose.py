@@ -1,0 +1,96 @@
+"""The whole set of checks, and its verdict in words."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inferostatic as ist
+from exact_estimators import as_direct, exact_dirichlet
+from inferostatic.checks.diagnose import diagnose
+from inferostatic.checks.finding import Finding, smallest
+from inferostatic.estimator import Region
+
+
+def dirichlet(**changes: Any) -> ist.Estimator:
+    return exact_dirichlet(low=0.5, high=5.0, **changes)
+
+
+def test_the_truth_has_no_fault(events: ist.Events, capsys: pytest.CaptureFixture[str]) -> None:
+    found = diagnose(dirichlet(), events)
+    assert found.passed
+    assert found.verdict == "No fault found in 7 checks on 20,000 events."
+    printed = capsys.readouterr().out
+    assert printed.strip() == found.summary() == repr(found)
+    assert printed.startswith("Diagnosis on 20,000 held-out events\ngood   mean score: E[s]")
+    names = [finding.name for finding in found.findings]
+    assert names == [
+        "mean score",
+        "bounded identity",
+        "mean ratio",
+        "calibration",
+        "SBC",
+        "expected coverage",
+        "TARP",
+    ]
+    assert found.coverage is not None
+    again = diagnose(dirichlet(), events)
+    assert again.summary() == found.summary()
+
+
+@pytest.mark.parametrize(
+    ("changes", "failed"),
+    [
+        ({"stretch": 1.5}, {"calibration", "expected coverage"}),
+        ({"tilt": 0.3}, {"mean score", "bounded identity", "SBC"}),
+    ],
+)
+def test_faults_are_told_in_words(
+    events: ist.Events, changes: Any, failed: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = diagnose(dirichlet(**changes), events)
+    wrong = {finding.name for finding in found.findings if finding.grade == "wrong"}
+    assert failed <= wrong
+    assert not found.passed
+    assert "Not to be trusted: it fails" in capsys.readouterr().out
+    assert "What to do: " in found.verdict
+
+
+def test_a_small_fault_is_called_small(events: ist.Events) -> None:
+    found = diagnose(dirichlet(tilt=0.025), events)
+    assert found.passed
+    assert found.findings[0].grade == "small"
+    assert "Good for single events" in found.verdict
+
+
+def test_direct_estimators_get_the_checks_they_can(events: ist.Events) -> None:
+    score = diagnose(as_direct(ist.ScoreEstimator, dirichlet()), events)
+    assert [finding.name for finding in score.findings] == ["mean score"]
+    assert score.calibration is None
+    ratio = diagnose(as_direct(ist.RatioEstimator, dirichlet()), events)
+    assert [f.name for f in ratio.findings] == ["bounded identity", "mean ratio", "calibration"]
+    assert ratio.mean_score is None
+
+
+def test_events_outside_the_region_are_counted(events: ist.Events) -> None:
+    region = Region(np.full(3, 1.0), np.full(3, 4.5), np.zeros(3), np.ones(3))
+    found = diagnose(dataclasses.replace(dirichlet(), region=region), events)
+    assert found.passed
+    assert f"({found.dropped:,} outside the trained region were not used)" in found.summary()
+
+
+def test_misuse_is_answered_by_a_sentence(events: ist.Events) -> None:
+    with pytest.raises(TypeError, match="diagnose needs ist.Estimator or .* got ndarray"):
+        diagnose(events.x, events)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="seed must be an int"):
+        diagnose(dirichlet(), events, seed=1.5)  # pyright: ignore[reportArgumentType]
+
+
+def test_grades() -> None:
+    def grade(p_value: float, size: float) -> str:
+        return Finding("a check", p_value, size, 0.1, "a sentence").grade
+
+    assert [grade(0.5, 9), grade(1e-9, 0.05), grade(1e-9, 0.2)] == ["good", "small", "wrong"]
+    assert grade(float("nan"), 0.2) == "good"
+    assert smallest(np.array([0.01, 0.5, np.nan])) == 0.02

@@ -1,0 +1,84 @@
+"""Posterior predictive checks: the truth predicts its data, a wrong posterior does not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exact_estimators import exact_normal
+from inferostatic.checks.predictive import posterior_predictive
+from inferostatic.inference.posterior import Posterior, posterior
+
+
+def simulator(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return theta + rng.normal(size=theta.shape)
+
+
+X = simulator(np.tile([1.0, -1.0], (50, 1)), np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def exact() -> Posterior:
+    return posterior(exact_normal(dim=2), X, seed=1)
+
+
+def test_the_true_posterior_predicts_the_data(exact: Posterior) -> None:
+    found = posterior_predictive(exact, X, simulator, seed=2)
+    assert found.names == ("mean of x0", "mean of x1", "sd of x0", "sd of x1")
+    assert found.finding.grade == "good"
+    assert found.p_values.min() > 0.01
+    assert found.replicated.shape == (1000, 4)
+    # Mean of the data plus that of the posterior: variance 2/50.
+    assert found.replicated[:, 0].std() == pytest.approx(np.sqrt(2 / 50), rel=0.1)
+
+
+def test_a_tilted_posterior_does_not() -> None:
+    wrong = posterior(exact_normal(dim=2, tilt=1.5), X, seed=1)
+    found = posterior_predictive(wrong, X, simulator, seed=2)
+    assert found.finding.grade == "wrong"
+    assert (found.p_values[:2] < 0.01).all()
+    assert (found.p_values[2:] > 0.01).all()
+
+
+def test_a_wrong_simulator_does_not(exact: Posterior) -> None:
+    def wide(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return theta + 1.7 * rng.normal(size=theta.shape)
+
+    found = posterior_predictive(exact, X, wide, seed=2)
+    assert found.finding.grade == "wrong"
+    assert "sd of" in found.finding.sentence
+
+
+def test_one_event_and_statistics_of_the_user(exact: Posterior) -> None:
+    one = posterior(exact_normal(dim=2), X[0], seed=1)
+    found = posterior_predictive(one, X[0], simulator, draws=200, seed=2)
+    assert found.names == ("x0", "x1")
+    assert found.finding.grade == "good"
+    found = posterior_predictive(
+        exact, X, simulator, statistic=lambda x: x.max(), names=["largest"], draws=200, seed=2
+    )
+    assert found.names == ("largest",)
+    assert found.observed == [X.max()]
+    assert "largest stands out" in repr(found)
+
+
+def flat(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return simulator(theta, rng)[:, :1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "match"),
+    [
+        ((None, X, simulator), TypeError, "result of ist.posterior.* got None"),
+        (("exact", X[:3], simulator), ValueError, "x has 3 events, .* made from 50"),
+        (("exact", X * np.nan, simulator), ValueError, "x has NaN"),
+        (("exact", X, flat), ValueError, "makes 1 observables, but x has 2"),
+        (("exact", X, 3), TypeError, "simulator must be a function"),
+    ],
+)
+def test_misuse_is_answered_by_a_sentence(
+    exact: Posterior, arguments: Any, kind: type[Exception], match: str
+) -> None:
+    given = [exact if part is not None and isinstance(part, str) else part for part in arguments]
+    with pytest.raises(kind, match=match):
+        posterior_predictive(*given, draws=5, seed=1)  # pyright: ignore
