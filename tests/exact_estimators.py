@@ -29,13 +29,13 @@ class Exact(eqx.Module):
         return (self.stretch * log_p + self.tilt @ theta)[None]
 
 
-def exact_dirichlet(*, low=0.1, high=5.4, stretch=1.0, tilt=0.0, members=1) -> Estimator:
+def exact_dirichlet(*, low=0.1, high=5.4, stretch=1.0, tilt: Any = 0.0, members=1) -> Estimator:
     """The paper's toy, three parameters."""
     prior = ist.Uniform([low] * 3, [high] * 3, names=["a", "b", "c"])
     return _exact("Dirichlet", prior, np.zeros(3), np.ones(3), stretch, tilt, members)
 
 
-def exact_normal(*, dim=1, width=3.0, stretch=1.0, tilt=0.0, members=1) -> Estimator:
+def exact_normal(*, dim=1, width=3.0, stretch=1.0, tilt: Any = 0.0, members=1) -> Estimator:
     """x ~ Normal(θ, 1) with θ uniform on ±width."""
     prior = ist.Uniform([-width] * dim, [width] * dim)
     x_high = np.full(dim, width + 4.0)

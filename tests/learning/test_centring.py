@@ -14,6 +14,7 @@ from exact_estimators import exact_dirichlet
 from inferostatic.estimator import with_centring
 from inferostatic.learning.centring import DEGREES, centred, gradients, terms_of
 from inferostatic.learning.fit import centres
+from inferostatic.models.potential import PotentialModel
 from inferostatic.models.theta_potential import ThetaPotential
 from random_estimators import HIGH as HIGH2
 from random_estimators import LOW as LOW2
@@ -72,7 +73,8 @@ def test_terms_are_nested_and_mixed_ones_are_of_lower_order() -> None:
 
 @pytest.fixture(scope="module")
 def events() -> ist.Events:
-    return ist.simulate(ist.toys.Dirichlet(), exact_dirichlet(low=0.5).prior, 40_000, seed=3)
+    prior = ist.Uniform([0.5] * 3, [5.4] * 3, names=["a", "b", "c"])
+    return ist.simulate(ist.toys.Dirichlet(), prior, 40_000, seed=3)
 
 
 def test_a_tilted_potential_is_put_right(events) -> None:
@@ -149,6 +151,7 @@ def test_fit_centres_on_request_and_says_so(events) -> None:
     events = events[:5000]
     training = ist.Training(epochs=2, batch_size=500, centre=True)
     fitted = ist.fit(events, network=ist.MLP((8,)), training=training, seed=1)
+    assert isinstance(fitted.model, PotentialModel)
     assert fitted.model.centring is not None
     assert any("centred: the mean score at θ was" in words for words in fitted.history.choices)
     # Going on trains the network alone, and centres what came of it.
