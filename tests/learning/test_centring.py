@@ -52,6 +52,15 @@ def test_beyond_the_box_it_does_not_run_away(coefficients) -> None:
     assert abs(far - corner) < 0.1 * np.abs(coefficients).sum()
 
 
+def test_at_a_wall_the_gradient_is_whole(coefficients) -> None:
+    """Not half of it, as a clip at the wall itself would have it."""
+    function = ThetaPotential(LOW, HIGH, degrees=tuple(TERMS), coefficients=coefficients)
+    for corner in (LOW, HIGH):
+        found = jax.grad(function)(jnp.asarray(corner, jnp.float32))
+        expected = gradients(corner[None], (LOW, HIGH), TERMS)[:, 0] @ coefficients
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
 def test_gradients_of_the_terms_are_those_of_finite_differences(coefficients) -> None:
     theta = np.random.default_rng(2).uniform(LOW + 0.01, HIGH - 0.01, (20, 2))
     found = gradients(theta, (LOW, HIGH), TERMS) @ coefficients
@@ -170,8 +179,14 @@ def test_only_large_default_fits_are_centred() -> None:
     assert not centres(ist.Training(centre=False), ist.KCE(), 100_000)
 
 
-def test_records_cannot_be_centred() -> None:
+def test_what_cannot_be_centred_is_refused_before_training(events, monkeypatch) -> None:
+    monkeypatch.setattr("inferostatic.learning.fit.train", lambda *_: pytest.fail("trained"))
     prior = ist.Uniform([0.5] * 3, [5.0] * 3)
     records = ist.draw(ist.CARL(), ist.toys.Dirichlet(), prior, 500, seed=1)
     with pytest.raises(ValueError, match="centre=True needs a potential and stored"):
         ist.fit(records, training=ist.Training(epochs=1, centre=True), seed=1)
+    training = ist.Training(epochs=1, centre=True)
+    with pytest.raises(ValueError, match="centre=True needs a potential and stored"):
+        ist.fit(
+            events, ist.KSE(ist.Delta(0.2)), network=ist.DirectScore(), training=training, seed=1
+        )
