@@ -109,13 +109,14 @@ def test_an_exact_potential_is_hardly_touched(events) -> None:
     assert np.mean(change**2) < 40 * np.mean(exact.score(events.x, events.theta) ** 2) / len(events)
 
 
-def test_weights_count_events(events) -> None:
-    """Events of weight 0 have no part in it, and weight 2 equals the event twice."""
+def test_events_of_weight_0_have_no_part_in_it(events) -> None:
+    """As many again, made at another θ than they say, would move the mean score by far."""
     wrong = exact_dirichlet(low=0.5, tilt=0.3)
     x, theta = events.x[:5000], events.theta[:5000]
-    poison = np.concatenate([x, events.x[5000:6000]]), np.concatenate([theta, theta[:1000]])
-    weight = np.concatenate([np.ones(5000), np.zeros(1000)])
-    some, _ = centred(wrong, *poison, weight, seed=0)
+    others = ist.toys.Dirichlet()(np.tile([5.0, 0.6, 0.6], (5000, 1)), np.random.default_rng(1))
+    poisoned = np.concatenate([x, others]), np.concatenate([theta, theta])
+    weight = np.repeat([1.0, 0.0], 5000)
+    some, _ = centred(wrong, *poisoned, weight, seed=0)
     truth = ist.toys.Dirichlet().score(x, theta)
     error = some.score(x, theta) - truth
     assert np.all(np.abs(error.mean(axis=0)) < 5 * truth.std(axis=0) / np.sqrt(5000))
@@ -167,6 +168,11 @@ def test_fit_centres_on_request_and_says_so(events) -> None:
     again = ist.fit(events, start=fitted, training=training, seed=1)
     scores = again.score(events.x, events.theta)
     assert np.all(np.abs(scores.mean(axis=0)) < 0.2 * scores.std(axis=0))
+    # What is subtracted belongs to the weights it was found for, and goes with them.
+    plain = dataclasses.replace(training, centre=None)
+    bare = ist.fit(events, start=fitted, training=plain, seed=1)
+    assert isinstance(bare.model, PotentialModel)
+    assert bare.model.centring is None
 
 
 def test_only_large_default_fits_are_centred() -> None:
