@@ -39,6 +39,9 @@ LOADED_ON_FIRST_USE = (
     "rich",
     "iminuit",
     "scipy.stats",
+    "blackjax",
+    "arviz",
+    "pyhf",
 )
 
 

@@ -10,15 +10,16 @@ import inferostatic as ist
 
 PUBLIC = """
 Automatic CARL CapabilityError CentringReport Closure Comparison Constant Cosine CrossEntropyFit
-CustomKernel CustomPairs CustomPrior DCTR Delta DirectRatio DirectScore Discrete Epanechnikov
-Estimator Events Exponential Factorised FarReweighting FisherInformation Gaussian GlorotUniform
-History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP MaximumLikelihood Mix
-MultiScale Natural Normal Observable ParticleSet PerParticle Potential Product PyhfWorkspace
-Quantile RatioEstimator Raw Records Rectangular Residual Reweighted Reweighting Savage
-ScoreEstimator Setting Sign Square Standardised TemplateChoices Training TrainingError Triangular
-TruncatedNormal TwoTower Uniform WidthChoice centre choose_width closure compare cross_entropy_fit
-draw fisher fit forward_score load maximum_likelihood observable pad_particles paper_network
-paper_ratio_network paper_score_network plots reweight simulate to_pyhf toys
+CustomKernel CustomPairs CustomPrior DCTR Delta Diagnosis DirectRatio DirectScore Discrete
+Epanechnikov Estimator Events Exponential Factorised FarReweighting FisherInformation Gaussian
+GlorotUniform History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP
+MaximumLikelihood Mix MultiScale Natural Normal Observable ParticleSet PerParticle Posterior
+Potential Product PyhfWorkspace Quantile RatioEstimator Raw Records Rectangular Residual Reweighted
+Reweighting Savage ScoreEstimator Setting Sign Square Standardised TemplateChoices Training
+TrainingError Triangular TruncatedNormal TwoTower Uniform WidthChoice centre checks choose_width
+closure compare cross_entropy_fit diagnose draw fisher fit forward_score load maximum_likelihood
+observable pad_particles paper_network paper_ratio_network paper_score_network plots posterior
+reweight simulate to_pyhf toys
 """.split()
 
 
@@ -58,8 +59,8 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.choose_width: "(estimator, events, kernel=<class "
     "'inferostatic.supervision.kernels.Delta'>, widths=None, *, prior=None, n=None, drawn=False, "
     "seed, progress_bar=None)",
-    ist.maximum_likelihood: "(estimator, x, *, weight=None, rate=None, constraints=None, fixed=None, "
-    "start=None, starts=1, minos=False, throw=True)",
+    ist.maximum_likelihood: "(estimator, x, *, weight=None, rate=None, constraints=None, "
+    "fixed=None, start=None, starts=1, minos=False, throw=True)",
     ist.cross_entropy_fit: "(estimator, x, x_reference, *, theta_reference, weight=None, "
     "weight_reference=None, fixed=None, start=None, starts=1, throw=True)",
     ist.centre: "(estimator, events, *, seed=0, report=False)",

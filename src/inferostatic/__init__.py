@@ -7,8 +7,11 @@ ratios. See https://arxiv.org/abs/2210.01680 for the method it is built on.
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from . import checks as checks
 from .checks.closure import Closure as Closure
 from .checks.closure import closure as closure
+from .checks.diagnose import Diagnosis as Diagnosis
+from .checks.diagnose import diagnose as diagnose
 from .estimator import CapabilityError as CapabilityError
 from .estimator import Estimator as Estimator
 from .estimator import History as History
@@ -27,6 +30,8 @@ from .inference.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
 from .inference.maximum_likelihood import maximum_likelihood as maximum_likelihood
 from .inference.observables import Observable as Observable
 from .inference.observables import observable as observable
+from .inference.posterior import Posterior as Posterior
+from .inference.posterior import posterior as posterior
 from .inference.pyhf_export import PyhfWorkspace as PyhfWorkspace
 from .inference.pyhf_export import to_pyhf as to_pyhf
 from .inference.reweight import FarReweighting as FarReweighting
@@ -113,8 +118,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
 
 def __dir__() -> list[str]:
-    """The public names: everything exported above, and of the modules only `toys` and `plots`."""
+    """The public names: everything exported above, and of the modules `checks`, `plots`, `toys`."""
     found = {name for name, value in globals().items() if not isinstance(value, ModuleType)}
     hidden = {"Any", "ModuleType", "TYPE_CHECKING"}
     public = {name for name in found - hidden if not name.startswith("_")}
-    return sorted(public | {"plots", "toys"})
+    return sorted(public | {"checks", "plots", "toys"})

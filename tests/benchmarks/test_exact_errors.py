@@ -68,3 +68,14 @@ def test_errors_on_a_toy_are_relative_and_the_loss_is_higher() -> None:
     expected = 0.09 * 7.0**2 / 6 / ratio.var()
     assert errors["log_ratio"] == pytest.approx(expected, rel=0.1)
     assert errors["excess"] > 0.01
+
+
+def test_the_edge_is_compared_with_the_bulk_as_a_root_mean_square() -> None:
+    """Errors of 3 near the walls and 1 elsewhere, of a truth that is twice as large there."""
+    prior = ist.Uniform([0.0, 0.0], [1.0, 2.0])
+    theta = prior.sample(5000, seed=1)
+    near = ((theta < [0.05, 0.1]) | (theta > [0.95, 1.9])).any(axis=1)
+    truth = np.where(near, 2.0, 1.0)[:, None] * np.ones(2)
+    score = truth + np.where(near, 3.0, 1.0)[:, None]
+    assert exact_errors.edge_error(prior, theta, score, truth) == pytest.approx(3)
+    assert exact_errors.edge_error(prior, theta, score, truth, relative=True) == pytest.approx(1.5)

@@ -14,6 +14,7 @@ from exact_estimators import exact_dirichlet
 from inferostatic.estimator import with_centring
 from inferostatic.learning.centring import DEGREES, centred, gradients, terms_of
 from inferostatic.learning.fit import centres
+from inferostatic.models.potential import PotentialModel
 from inferostatic.models.theta_potential import ThetaPotential
 from random_estimators import HIGH as HIGH2
 from random_estimators import LOW as LOW2
@@ -51,6 +52,15 @@ def test_beyond_the_box_it_does_not_run_away(coefficients) -> None:
     assert abs(far - corner) < 0.1 * np.abs(coefficients).sum()
 
 
+def test_at_a_wall_the_gradient_is_whole(coefficients) -> None:
+    """Not half of it, as a clip at the wall itself would have it."""
+    function = ThetaPotential(LOW, HIGH, degrees=tuple(TERMS), coefficients=coefficients)
+    for corner in (LOW, HIGH):
+        found = jax.grad(function)(jnp.asarray(corner, jnp.float32))
+        expected = gradients(corner[None], (LOW, HIGH), TERMS)[:, 0] @ coefficients
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
 def test_gradients_of_the_terms_are_those_of_finite_differences(coefficients) -> None:
     theta = np.random.default_rng(2).uniform(LOW + 0.01, HIGH - 0.01, (20, 2))
     found = gradients(theta, (LOW, HIGH), TERMS) @ coefficients
@@ -72,7 +82,8 @@ def test_terms_are_nested_and_mixed_ones_are_of_lower_order() -> None:
 
 @pytest.fixture(scope="module")
 def events() -> ist.Events:
-    return ist.simulate(ist.toys.Dirichlet(), exact_dirichlet(low=0.5).prior, 40_000, seed=3)
+    prior = ist.Uniform([0.5] * 3, [5.4] * 3, names=["a", "b", "c"])
+    return ist.simulate(ist.toys.Dirichlet(), prior, 40_000, seed=3)
 
 
 def test_a_tilted_potential_is_put_right(events) -> None:
@@ -98,13 +109,14 @@ def test_an_exact_potential_is_hardly_touched(events) -> None:
     assert np.mean(change**2) < 40 * np.mean(exact.score(events.x, events.theta) ** 2) / len(events)
 
 
-def test_weights_count_events(events) -> None:
-    """Events of weight 0 have no part in it, and weight 2 equals the event twice."""
+def test_events_of_weight_0_have_no_part_in_it(events) -> None:
+    """As many again, made at another θ than they say, would move the mean score by far."""
     wrong = exact_dirichlet(low=0.5, tilt=0.3)
     x, theta = events.x[:5000], events.theta[:5000]
-    poison = np.concatenate([x, events.x[5000:6000]]), np.concatenate([theta, theta[:1000]])
-    weight = np.concatenate([np.ones(5000), np.zeros(1000)])
-    some, _ = centred(wrong, *poison, weight, seed=0)
+    others = ist.toys.Dirichlet()(np.tile([5.0, 0.6, 0.6], (5000, 1)), np.random.default_rng(1))
+    poisoned = np.concatenate([x, others]), np.concatenate([theta, theta])
+    weight = np.repeat([1.0, 0.0], 5000)
+    some, _ = centred(wrong, *poisoned, weight, seed=0)
     truth = ist.toys.Dirichlet().score(x, theta)
     error = some.score(x, theta) - truth
     assert np.all(np.abs(error.mean(axis=0)) < 5 * truth.std(axis=0) / np.sqrt(5000))
@@ -149,12 +161,18 @@ def test_fit_centres_on_request_and_says_so(events) -> None:
     events = events[:5000]
     training = ist.Training(epochs=2, batch_size=500, centre=True)
     fitted = ist.fit(events, network=ist.MLP((8,)), training=training, seed=1)
+    assert isinstance(fitted.model, PotentialModel)
     assert fitted.model.centring is not None
     assert any("centred: the mean score at θ was" in words for words in fitted.history.choices)
     # Going on trains the network alone, and centres what came of it.
     again = ist.fit(events, start=fitted, training=training, seed=1)
     scores = again.score(events.x, events.theta)
     assert np.all(np.abs(scores.mean(axis=0)) < 0.2 * scores.std(axis=0))
+    # What is subtracted belongs to the weights it was found for, and goes with them.
+    plain = dataclasses.replace(training, centre=None)
+    bare = ist.fit(events, start=fitted, training=plain, seed=1)
+    assert isinstance(bare.model, PotentialModel)
+    assert bare.model.centring is None
 
 
 def test_only_large_default_fits_are_centred() -> None:
@@ -167,8 +185,14 @@ def test_only_large_default_fits_are_centred() -> None:
     assert not centres(ist.Training(centre=False), ist.KCE(), 100_000)
 
 
-def test_records_cannot_be_centred() -> None:
+def test_what_cannot_be_centred_is_refused_before_training(events, monkeypatch) -> None:
+    monkeypatch.setattr("inferostatic.learning.fit.train", lambda *_: pytest.fail("trained"))
     prior = ist.Uniform([0.5] * 3, [5.0] * 3)
     records = ist.draw(ist.CARL(), ist.toys.Dirichlet(), prior, 500, seed=1)
     with pytest.raises(ValueError, match="centre=True needs a potential and stored"):
         ist.fit(records, training=ist.Training(epochs=1, centre=True), seed=1)
+    training = ist.Training(epochs=1, centre=True)
+    with pytest.raises(ValueError, match="centre=True needs a potential and stored"):
+        ist.fit(
+            events, ist.KSE(ist.Delta(0.2)), network=ist.DirectScore(), training=training, seed=1
+        )

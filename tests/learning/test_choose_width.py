@@ -9,66 +9,30 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.scipy.special import gammaln
 
+import exact_estimators
 import inferostatic as ist
-from inferostatic.estimator import Region, with_network
+from exact_estimators import dirichlet
+from exact_estimators import gaussian as normal
 from inferostatic.learning import choose_width as module
 
 Array = jax.Array
 LIB: Any = ist
 
 
-class Exact(eqx.Module):
-    """ln p(x; θ) in the place of a network; the array stands for its members."""
-
-    one: Array
-    log_p: Callable[[Array, Array], Array] = eqx.field(static=True)
-    x_dim: int = eqx.field(static=True)
-
-    def __call__(self, inputs: Array) -> Array:
-        return (self.one * self.log_p(inputs[: self.x_dim], inputs[self.x_dim :]))[None]
-
-
 def exact_estimator(log_p: Callable[[Array, Array], Array], events: ist.Events) -> ist.Estimator:
     assert events.prior is not None
-    x_dim = events.x.shape[1]
-
-    def network(in_size: int, out_size: int, *, key: Array) -> Exact:
-        del in_size, out_size, key
-        return Exact(jnp.ones(()), log_p, x_dim)
-
-    architecture = ist.Potential(network, x_features=ist.Raw(), theta_features=ist.Raw())
-    shapes = architecture.shapes(events.x, *events.prior.centre_and_scale)
-    model = architecture.build(shapes, key=jax.random.key(0))
     low, high = events.prior.support
     low = np.where(np.isfinite(low), low, events.theta.min(axis=0))
     high = np.where(np.isfinite(high), high, events.theta.max(axis=0))
-    losses = np.ones((1, 1))
-    return ist.Estimator(
-        model=with_network(model, Exact(jnp.ones(1), log_p, x_dim)),
-        architecture=architecture,
-        shapes=shapes,
-        method=ist.KCE(),
-        prior=events.prior,
-        region=Region(low, high, events.x.min(axis=0), events.x.max(axis=0)),
-        x_names=events.x_names,
-        theta_names=events.theta_names,
-        history=ist.History(losses, losses, np.ones(1), np.ones(1), "never trained"),
+    ranges = events.x.min(axis=0), events.x.max(axis=0)
+    return exact_estimators.exact_estimator(
+        log_p, events.prior, *ranges, theta_range=(low, high), x_names=events.x_names
     )
-
-
-def dirichlet(x: Array, theta: Array) -> Array:
-    return jnp.sum((theta - 1) * jnp.log(x) - gammaln(theta)) + gammaln(jnp.sum(theta))
-
-
-def normal(x: Array, theta: Array) -> Array:
-    return -0.5 * jnp.sum((x - theta) ** 2)
 
 
 def normal_events(prior: Any, n: int = 4000, scale: Any = 1.0, seed: int = 1) -> ist.Events:

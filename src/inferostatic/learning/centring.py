@@ -72,8 +72,7 @@ def centred(
     box = theta.min(axis=0), theta.max(axis=0)
     score = bare.score(x, theta)
     points = min(len(x) // EVENTS_PER_TERM, len(np.unique(theta, axis=0)) // 2, MOST_TERMS)
-    choices = [(degree, terms_of(theta.shape[1], degree)) for degree in DEGREES]
-    choices = [(degree, terms) for degree, terms in choices if len(terms) <= points]
+    choices = _affordable(theta.shape[1], points)
     if not choices or np.any(box[0] == box[1]):
         return bare, Centring(0, 0, 0.0, len(x))
     every = choices[-1][1]
@@ -91,6 +90,18 @@ def centred(
     model = with_centring(estimator.model, centring)
     record = Centring(len(terms), degree, before, len(x))
     return dataclasses.replace(estimator, model=model), record
+
+
+def _affordable(dim: int, most: int) -> list[tuple[int, list[tuple[int, ...]]]]:
+    """Degrees with their terms, as long as these are not too many."""
+    choices = []
+    for degree in DEGREES:
+        # One after the other, because with many parameters those of a high degree are countless.
+        terms = terms_of(dim, degree)
+        if len(terms) > most:
+            break
+        choices.append((degree, terms))
+    return choices
 
 
 def terms_of(dim: int, degree: int) -> list[tuple[int, ...]]:

@@ -29,6 +29,7 @@ from ..models.networks import NetworkChoice, Residual
 from ..models.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
 from ..supervision.candidates import CandidateSets
+from ..supervision.records import Capability
 from .centring import centred
 from .choose import Choice, chosen
 from .draw import Records
@@ -140,6 +141,7 @@ def fit(
     if start is not None:
         members = _check_start(start, events, network, members)
         architecture, shapes = start.architecture, start.shapes
+        _check_centre(training, events, architecture)
         template, weights = weights_of(with_centring(start.model, None))
         check_capability(method, template)
         remarks = _remarks(supply, events.x_names, architecture)
@@ -147,6 +149,7 @@ def fit(
         members = usual_members(count, training) if members is None else members
         architecture = as_architecture(network, count)
         check_capability(method, architecture)
+        _check_centre(training, events, architecture)
         remarks = _remarks(supply, events.x_names, architecture)
         choice = chosen(architecture, method, supply, split, training, seed)
         architecture = choice.architecture
@@ -176,15 +179,23 @@ def fit(
         choices=choice.reasons,
         warnings=remarks,
     )
-    if isinstance(estimator, Estimator) and isinstance(events, Events):
-        if centres(training, method, count):
-            return _centred(estimator, events, supply, seed)
-    elif training.centre:
+    if not isinstance(estimator, Estimator) or not isinstance(events, Events):
+        return estimator
+    return (
+        _centred(estimator, events, supply, seed) if centres(training, method, count) else estimator
+    )
+
+
+def _check_centre(
+    training: Training, events: Events | Records, architecture: AbstractArchitecture
+) -> None:
+    if not training.centre:
+        return
+    if not isinstance(events, Events) or Capability.POTENTIAL not in architecture.capabilities:
         raise ValueError(
             "centre=True needs a potential and stored ist.Events, whose x were simulated at their "
             "θ; leave it out, or fit events instead of records."
         )
-    return estimator
 
 
 def centres(training: Training, method: AbstractMethod, events: int) -> bool:
