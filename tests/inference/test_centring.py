@@ -11,7 +11,9 @@ from random_estimators import random_estimator
 
 @pytest.fixture(scope="module")
 def events() -> ist.Events:
-    return ist.simulate(ist.toys.Dirichlet(), exact_dirichlet(low=0.5).prior, 20_000, seed=3)
+    prior = exact_dirichlet(low=0.5).prior
+    assert prior is not None
+    return ist.simulate(ist.toys.Dirichlet(), prior, 20_000, seed=3)
 
 
 def test_a_tilt_is_reported_and_removed(events) -> None:
