@@ -5,6 +5,7 @@ The import hook must run before the package is imported, hence at the top of thi
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ["INFEROSTATIC_PROGRESS"] = "0"
 
@@ -26,6 +27,14 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Compilation is most of the tests' time, and many of them compile the same: share it among the
+# processes of a run, and with the next run.
+jax.config.update(
+    "jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".pytest_cache" / "compiled")
+)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture
