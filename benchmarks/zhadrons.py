@@ -64,7 +64,7 @@ class Generator:
                 self.found = (flavour, z, pt)
                 return True
 
-        self.pythia = pythia8mc.Pythia("", False)
+        self.pythia = pythia8mc.Pythia("", False)  # noqa: FBT003
         for setting in PROCESS:
             if not self.pythia.readString(setting):
                 raise ValueError(f"Pythia does not know the setting {setting!r}.")
