@@ -1,0 +1,251 @@
+r"""Smooth functions of θ learned from scattered events: a mean with its own error, a covariance.
+
+A mean is a polynomial whose coefficients have a normal prior. How large they are, and how fast they
+fall with the degree, is told by the evidence of the events themselves and averaged over. So a mean
+that is nearly zero is known to be so, and the error includes what the polynomial could still hide.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+CHUNK = 16_384
+#: Variances of the constant, in units of the scatter of one event, and factors by which variances
+#: fall with each degree.
+VARIANCES = np.logspace(-8, 2, 21)
+FALLS = (0.03, 0.1, 0.3, 0.7)
+#: Most terms of a polynomial.
+MOST_TERMS = 100
+#: Events in a cell from which one covariance is taken.
+CELL = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinates:
+    """u = (θ − centre) · matrix, of order one where the events are.
+
+    Attributes:
+        centre: shape (d,).
+        matrix: shape (d, d).
+    """
+
+    centre: np.ndarray
+    matrix: np.ndarray
+
+    @classmethod
+    def of_box(cls, low: np.ndarray, high: np.ndarray) -> "Coordinates":
+        """From −1 to 1 between two corners."""
+        width = np.maximum(high - low, np.finfo(float).tiny)
+        return cls((low + high) / 2, np.diag(2 / width))
+
+    @classmethod
+    def of_normal(cls, centre: np.ndarray, covariance: np.ndarray) -> "Coordinates":
+        """From −1 to 1 within two standard deviations."""
+        return cls(centre, np.linalg.inv(np.linalg.cholesky(covariance)).T / 2)
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        """Of points, shape (n, d)."""
+        return (theta - self.centre) @ self.matrix
+
+
+@dataclasses.dataclass(frozen=True)
+class SmoothMean:
+    """m(θ), p values, with its error.
+
+    Attributes:
+        coordinates: in which it is a polynomial.
+        exponents: degrees of each term, shape (terms, d).
+        coefficients: shape (terms, p).
+        covariance: of the coefficients, shape (p, terms, terms); different values are independent.
+        events: from which it was learned.
+    """
+
+    coordinates: Coordinates
+    exponents: np.ndarray
+    coefficients: np.ndarray
+    covariance: np.ndarray
+    events: int
+
+    def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """m(θ) and the variances of its values, shapes (p,)."""
+        terms = legendre(self.coordinates(theta[None]), self.exponents)[0]
+        return terms @ self.coefficients, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
+
+
+def learn_mean(
+    theta: np.ndarray,
+    values: np.ndarray,
+    coordinates: Coordinates,
+    *,
+    degree: int,
+    weight: np.ndarray | None = None,
+) -> SmoothMean:
+    """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
+
+    Args:
+        theta: of each event, shape (n, d).
+        values: of each event.
+        coordinates: in which to write the polynomial.
+        degree: the highest, as far as the number of terms allows.
+        weight: of each event.
+    """
+    exponents = degrees_up_to(theta.shape[1], degree)
+    given = np.ones(len(theta)) if weight is None else weight
+    # An effective event counts as one.
+    share = given * given.sum() / np.square(given).sum()
+    terms, count = len(exponents), values.shape[1]
+    gram, products = np.zeros((terms, terms)), np.zeros((terms, count))
+    squares = np.zeros(count)
+    for first in range(0, len(theta), CHUNK):
+        rows = slice(first, first + CHUNK)
+        design = legendre(coordinates(theta[rows]), exponents)
+        weighted = design * share[rows, None]
+        gram += weighted.T @ design
+        products += weighted.T @ values[rows]
+        squares += share[rows] @ np.square(values[rows])
+    freedom = max(share.sum() - terms, 1.0)
+    fitted = np.linalg.pinv(gram, hermitian=True) @ products
+    scatter = np.maximum(squares - np.sum(products * fitted, axis=0), 1e-12 * squares) / freedom
+    scatter = np.maximum(scatter, np.finfo(float).tiny)
+    found = [
+        _posterior(gram, b / np.sqrt(s), exponents)
+        for b, s in zip(products.T, scatter, strict=True)
+    ]
+    return SmoothMean(
+        coordinates=coordinates,
+        exponents=exponents,
+        coefficients=np.stack([mean for mean, _ in found], axis=1) * np.sqrt(scatter),
+        covariance=np.stack([covariance for _, covariance in found]) * scatter[:, None, None],
+        events=len(theta),
+    )
+
+
+def _posterior(
+    gram: np.ndarray, products: np.ndarray, exponents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the coefficients, averaged over the sizes that they may have."""
+    total = exponents.sum(axis=1)
+    evidences, means, covariances = [], [], []
+    for variance, fall in itertools.product(VARIANCES, FALLS):
+        root = np.sqrt(variance * fall**total)
+        inner = np.eye(len(root)) + root[:, None] * gram * root
+        half = np.linalg.cholesky(inner)
+        solved = np.linalg.solve(half, root * products)
+        evidences.append(solved @ solved / 2 - np.log(np.diag(half)).sum())
+        spread = np.linalg.solve(half, np.diag(root))
+        covariances.append(spread.T @ spread)
+        means.append(spread.T @ solved)
+    share = np.exp(np.array(evidences) - max(evidences))
+    share /= share.sum()
+    stacked = np.array(means)
+    mean = share @ stacked
+    between = (stacked - mean).T * share @ (stacked - mean)
+    return mean, np.einsum("h,hkl->kl", share, np.array(covariances)) + between
+
+
+@dataclasses.dataclass(frozen=True)
+class SmoothCovariance:
+    """C(θ), positive definite: the exponential of a matrix whose elements are polynomials.
+
+    Attributes:
+        coordinates: in which they are.
+        exponents: degrees of each term, shape (terms, d).
+        coefficients: of ln C, shape (terms, p, p).
+        low, high: of the coordinates where it was learned; beyond, C stays as it is there.
+    """
+
+    coordinates: Coordinates
+    exponents: np.ndarray
+    coefficients: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def power(self, theta: np.ndarray, exponent: float) -> np.ndarray:
+        """C(θ) to a power, shape (n, p, p), at points of shape (n, d)."""
+        place = np.clip(self.coordinates(theta), self.low, self.high)
+        logs = np.einsum("nk,kab->nab", legendre(place, self.exponents), self.coefficients)
+        values, vectors = np.linalg.eigh(logs)
+        return (vectors * np.exp(exponent * values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+
+
+def learn_covariance(
+    theta: np.ndarray,
+    values: np.ndarray,
+    coordinates: Coordinates,
+    *,
+    degree: int,
+    weight: np.ndarray | None = None,
+) -> SmoothCovariance:
+    """Learn how the covariance of values, shape (n, p), changes with θ, from cells of events."""
+    given = np.ones(len(theta)) if weight is None else weight
+    place = coordinates(theta)
+    cells = _cells(place, np.arange(len(place)))
+    centres, logs = [], []
+    for rows in cells:
+        share = given[rows] / given[rows].sum()
+        centred = values[rows] - share @ values[rows]
+        covariance = (centred.T * share) @ centred / max(1 - np.sum(share**2), 1e-3)
+        size, vectors = np.linalg.eigh(covariance)
+        size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
+        logs.append((vectors * np.log(size)) @ vectors.T)
+        centres.append(share @ place[rows])
+    # Three cells for each coefficient, or the covariance is taken to change less with θ.
+    while degree and len(degrees_up_to(theta.shape[1], degree)) * 3 > len(cells):
+        degree -= 1
+    exponents = degrees_up_to(theta.shape[1], degree)
+    design = legendre(np.array(centres), exponents)
+    flat = np.array(logs).reshape(len(cells), -1)
+    coefficients = np.linalg.lstsq(design, flat, rcond=None)[0]
+    return SmoothCovariance(
+        coordinates=coordinates,
+        exponents=exponents,
+        coefficients=coefficients.reshape(len(exponents), *logs[0].shape),
+        low=np.min(centres, axis=0),
+        high=np.max(centres, axis=0),
+    )
+
+
+def _cells(place: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+    """Halve the events across their widest direction until cells are small."""
+    if len(rows) < 2 * CELL:
+        return [rows]
+    spread = np.ptp(place[rows], axis=0)
+    order = rows[np.argsort(place[rows, np.argmax(spread)], kind="stable")]
+    half = len(order) // 2
+    return _cells(place, order[:half]) + _cells(place, order[half:])
+
+
+def degrees_up_to(dim: int, degree: int) -> np.ndarray:
+    """Of all products of polynomials up to a total degree, the constant first."""
+
+    def listed(most: int) -> np.ndarray:
+        return np.array(
+            [
+                np.bincount(chosen, minlength=dim) if chosen else np.zeros(dim, int)
+                for total in range(most + 1)
+                for chosen in itertools.combinations_with_replacement(range(dim), total)
+            ]
+        )
+
+    while degree > 1 and _count(dim, degree) > MOST_TERMS:
+        degree -= 1
+    return listed(degree)
+
+
+def _count(dim: int, degree: int) -> int:
+    from math import comb
+
+    return comb(dim + degree, degree)
+
+
+def legendre(place: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """Products of normalised Legendre polynomials, shape (n, terms)."""
+    table = [np.ones_like(place), place]
+    for n in range(1, int(exponents.max(initial=0))):
+        table.append(((2 * n + 1) * place * table[n] - n * table[n - 1]) / (n + 1))
+    result = np.ones((len(place), len(exponents)))
+    for j in range(place.shape[1]):
+        column = np.stack([np.sqrt(2 * n + 1) * values[:, j] for n, values in enumerate(table)], 1)
+        result *= column[:, exponents[:, j]]
+    return result
