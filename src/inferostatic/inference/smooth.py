@@ -17,8 +17,10 @@ VARIANCES = np.logspace(-8, 2, 21)
 FALLS = (0.03, 0.1, 0.3, 0.7)
 #: Most terms of a polynomial.
 MOST_TERMS = 100
-#: Events in a cell from which one covariance is taken.
-CELL = 500
+#: Of the coordinates, for derivatives.
+STEP = 1e-4
+#: Events in a cell from which one covariance is taken, and times that what is left is learned.
+CELL, ROUNDS = 200, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,23 @@ class SmoothMean:
         """m(θ) and the variances of its values, shapes (p,)."""
         terms = legendre(self.coordinates(theta[None]), self.exponents)[0]
         return terms @ self.coefficients, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
+
+    def at(self, theta: np.ndarray) -> np.ndarray:
+        """m at many points, shape (n, d) -> (n, p)."""
+        parts = [
+            legendre(self.coordinates(theta[first : first + CHUNK]), self.exponents)
+            @ self.coefficients
+            for first in range(0, len(theta), CHUNK)
+        ]
+        return np.concatenate(parts)
+
+    def slopes(self, theta: np.ndarray) -> np.ndarray:
+        """∂m/∂θ, shape (p, d), by central differences, which are exact enough in float64."""
+        steps = np.linalg.inv(self.coordinates.matrix) * STEP
+        points = np.concatenate([theta + steps, theta - steps])
+        values = legendre(self.coordinates(points), self.exponents) @ self.coefficients
+        up, down = np.split(values, 2)
+        return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T
 
 
 def learn_mean(
@@ -146,27 +165,36 @@ def _posterior(
 
 @dataclasses.dataclass(frozen=True)
 class SmoothCovariance:
-    """C(θ), positive definite: the exponential of a matrix whose elements are polynomials.
+    """How the covariance of values changes with θ, by what makes it the identity.
+
+    Each factor is the exponential of a symmetric matrix whose elements are polynomials, so that
+    the covariance is positive definite everywhere.
 
     Attributes:
-        coordinates: in which they are.
+        coordinates: of the polynomials.
         exponents: degrees of each term, shape (terms, d).
-        coefficients: of ln C, shape (terms, p, p).
-        low, high: of the coordinates where it was learned; beyond, C stays as it is there.
+        factors: coefficients of the exponents, each of shape (terms, p, p); the last acts last.
+        low, high: of the coordinates where it was learned; beyond, it stays as it is there.
     """
 
     coordinates: Coordinates
     exponents: np.ndarray
-    coefficients: np.ndarray
+    factors: tuple[np.ndarray, ...]
     low: np.ndarray
     high: np.ndarray
 
-    def power(self, theta: np.ndarray, exponent: float) -> np.ndarray:
-        """C(θ) to a power, shape (n, p, p), at points of shape (n, d)."""
+    def whitening(self, theta: np.ndarray) -> np.ndarray:
+        """W(θ), shape (n, p, p), with W C Wᵀ = 1, at points of shape (n, d)."""
         place = np.clip(self.coordinates(theta), self.low, self.high)
-        logs = np.einsum("nk,kab->nab", legendre(place, self.exponents), self.coefficients)
-        values, vectors = np.linalg.eigh(logs)
-        return (vectors * np.exp(exponent * values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        terms = legendre(place, self.exponents)
+        size = self.factors[0].shape[1]
+        result = np.broadcast_to(np.eye(size), (len(theta), size, size))
+        for coefficients in self.factors:
+            logs = np.einsum("nk,kab->nab", terms, coefficients)
+            values, vectors = np.linalg.eigh(logs)
+            factor = (vectors * np.exp(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+            result = factor @ result
+        return result
 
 
 def learn_covariance(
@@ -177,33 +205,41 @@ def learn_covariance(
     degree: int,
     weight: np.ndarray | None = None,
 ) -> SmoothCovariance:
-    """Learn how the covariance of values, shape (n, p), changes with θ, from cells of events."""
+    """Learn how the covariance of values, shape (n, p), changes with θ, from cells of events.
+
+    Within a cell it may change much, and is then that of the largest values; so what is left after
+    a first attempt is learned again.
+    """
     given = np.ones(len(theta)) if weight is None else weight
     place = coordinates(theta)
     cells = _cells(place, np.arange(len(place)))
-    centres, logs = [], []
-    for rows in cells:
-        share = given[rows] / given[rows].sum()
-        centred = values[rows] - share @ values[rows]
-        covariance = (centred.T * share) @ centred / max(1 - np.sum(share**2), 1e-3)
-        size, vectors = np.linalg.eigh(covariance)
-        size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
-        logs.append((vectors * np.log(size)) @ vectors.T)
-        centres.append(share @ place[rows])
     # Three cells for each coefficient, or the covariance is taken to change less with θ.
     while degree and len(degrees_up_to(theta.shape[1], degree)) * 3 > len(cells):
         degree -= 1
     exponents = degrees_up_to(theta.shape[1], degree)
-    design = legendre(np.array(centres), exponents)
-    flat = np.array(logs).reshape(len(cells), -1)
-    coefficients = np.linalg.lstsq(design, flat, rcond=None)[0]
-    return SmoothCovariance(
-        coordinates=coordinates,
-        exponents=exponents,
-        coefficients=coefficients.reshape(len(exponents), *logs[0].shape),
-        low=np.min(centres, axis=0),
-        high=np.max(centres, axis=0),
+    shares = [given[rows] / given[rows].sum() for rows in cells]
+    centres = np.array([share @ place[rows] for share, rows in zip(shares, cells, strict=True)])
+    design = legendre(centres, exponents)
+    found = SmoothCovariance(
+        coordinates, exponents, (), np.min(centres, axis=0), np.max(centres, axis=0)
     )
+    white = values
+    for _ in range(ROUNDS):
+        logs = [_half_log(white[rows], share) for share, rows in zip(shares, cells, strict=True)]
+        flat = np.reshape(logs, (len(cells), -1))
+        coefficients = np.linalg.lstsq(design, flat, rcond=None)[0].reshape(-1, *logs[0].shape)
+        found = dataclasses.replace(found, factors=(*found.factors, coefficients))
+        white = np.einsum("nab,nb->na", found.whitening(theta), values)
+    return found
+
+
+def _half_log(values: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """−½ ln of the covariance of weighted values."""
+    centred = values - share @ values
+    covariance = (centred.T * share) @ centred / max(1 - np.sum(share**2), 1e-3)
+    size, vectors = np.linalg.eigh(covariance)
+    size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
+    return (vectors * (-0.5 * np.log(size))) @ vectors.T
 
 
 def _cells(place: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
