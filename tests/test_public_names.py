@@ -9,17 +9,17 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-Automatic CARL CapabilityError CentringReport Closure Comparison Constant Cosine CrossEntropyFit
-CustomKernel CustomPairs CustomPrior DCTR Delta Diagnosis DirectRatio DirectScore Discrete
-Epanechnikov Estimator Events Exponential Factorised FarReweighting FisherInformation Gaussian
-GlorotUniform History Independent JaxSimulator KCE KLRE KSE LecunNormal Linear Logistic MLP
-MaximumLikelihood Mix MultiScale Natural Normal Observable ParticleSet PerParticle Posterior
-Potential Product PyhfWorkspace Quantile RatioEstimator Raw Records Rectangular Residual Reweighted
-Reweighting Savage ScoreEstimator Setting Sign Square Standardised TemplateChoices Training
-TrainingError Triangular TruncatedNormal TwoTower Uniform WidthChoice centre checks choose_width
-closure compare cross_entropy_fit diagnose draw fisher fit forward_score load maximum_likelihood
-observable pad_particles paper_network paper_ratio_network paper_score_network plots posterior
-reweight simulate to_pyhf toys
+Automatic CARL CalibratedFit Calibration CapabilityError CentringReport Closure Comparison Constant
+Cosine CrossEntropyFit CustomKernel CustomPairs CustomPrior DCTR Delta Diagnosis DirectRatio
+DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised FarReweighting
+FisherInformation Gaussian GlorotUniform History Independent JaxSimulator KCE KLRE KSE LecunNormal
+Linear Logistic MLP MaximumLikelihood Mix MultiScale Natural Normal Observable ParticleSet
+PerParticle Posterior Potential Product PyhfWorkspace Quantile RatioEstimator Raw Records
+Rectangular Residual Reweighted Reweighting Savage ScoreEstimator Setting Sign Square Standardised
+TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform WidthChoice
+calibrated_fit centre checks choose_width closure compare cross_entropy_fit cross_fit diagnose draw
+fisher fit forward_score load maximum_likelihood observable pad_particles paper_network
+paper_ratio_network paper_score_network plots posterior reweight simulate to_pyhf toys
 """.split()
 
 
@@ -64,6 +64,12 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.cross_entropy_fit: "(estimator, x, x_reference, *, theta_reference, weight=None, "
     "weight_reference=None, fixed=None, start=None, starts=1, throw=True)",
     ist.centre: "(estimator, events, *, seed=0, report=False)",
+    ist.calibrated_fit: "(estimator, x_observed, calibration, simulator=None, prior=None, *, "
+    "fraction=0.3, most_events=2000000, seed=0, progress_bar=None)",
+    ist.cross_fit: "(events, method=None, *, folds=4, seed, **options)",
+    ist.posterior: "(estimator, x, prior=None, *, method=None, draws=8000, chains=8, seed, "
+    "progress_bar=None)",
+    ist.diagnose: "(estimator, events, *, seed=0)",
     ist.fisher: "(estimator, x=None, theta=None, *, weight=None, simulator=None, n=100000, "
     "seed=None)",
     ist.reweight: "(estimator, x, theta_from, theta_to, *, weight=None, throw=True)",

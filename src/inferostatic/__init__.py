@@ -20,6 +20,9 @@ from .estimator import ScoreEstimator as ScoreEstimator
 from .estimator import load as load
 from .events.events import Events as Events
 from .events.simulate import simulate as simulate
+from .inference.calibrated import CalibratedFit as CalibratedFit
+from .inference.calibrated import calibrated_fit as calibrated_fit
+from .inference.calibration import Calibration as Calibration
 from .inference.centring import CentringReport as CentringReport
 from .inference.centring import centre as centre
 from .inference.cross_entropy import CrossEntropyFit as CrossEntropyFit
@@ -44,6 +47,7 @@ from .learning.choose_width import choose_width as choose_width
 from .learning.compare import Comparison as Comparison
 from .learning.compare import Setting as Setting
 from .learning.compare import compare as compare
+from .learning.cross_fit import cross_fit as cross_fit
 from .learning.draw import Records as Records
 from .learning.draw import draw as draw
 from .learning.fit import fit as fit

@@ -34,8 +34,10 @@ from .smooth import Coordinates
 MOVES = 4
 #: Events and points at which the fit looks for its start.
 START_EVENTS, START_POINTS = 500, 400
-#: Second-stage events: width of their law in units of the error, and how many to begin with.
-WIDTH, FIRST_EVENTS = 1.5, 20_000
+#: Events simulated to come near, then at least and for each observed one; and the width of their
+#: law in units of the error: narrow enough for the mean to be nearly linear there, and wide enough
+#: for its slopes to be known.
+FIRST_EVENTS, EVENTS_PER_OBSERVED, WIDTH = 20_000, 50, 2.0
 #: Times that a second stage simulates again, because it needs more or was elsewhere.
 STAGES = 4
 
@@ -266,7 +268,6 @@ def _second_stage(
         low, high = np.maximum(low, prior.support[0]), np.minimum(high, prior.support[1])
     number, worst = min(FIRST_EVENTS, most_events), np.inf
     for stage in range(STAGES):
-        # By simulation the first estimate may be much worse than the data allow.
         centre, errors = theta, WIDTH**2 * test.covariance(theta)
         rng = np.random.default_rng([seed, stage])
         points = _near(rng, centre, errors, low, high, number)
@@ -281,15 +282,17 @@ def _second_stage(
         worst = float(np.sqrt(np.max(total / statistical) - 1))
         away = theta - centre
         inside = away @ np.linalg.solve(errors, away) < len(theta)
-        narrow = np.diag(test.covariance(theta)) * (2 * WIDTH) ** 2 > np.diag(errors)
-        if inside and np.all(narrow) and worst <= fraction:
+        # The estimate before may have been much worse than the data allow.
+        narrow = np.all(np.diag(errors) < total * (1.5 * WIDTH) ** 2)
+        if stage and inside and narrow and worst <= fraction:
             break
-        if worst > fraction:
-            number = int(np.clip(1.3 * number * (worst / fraction) ** 2, number, most_events))
+        wanted = 1.3 * number * (worst / fraction) ** 2
+        number = max(number, EVENTS_PER_OBSERVED * len(observed), int(wanted))
+        number = min(number, most_events)
     if worst > 1.2 * fraction:
         warn_user(
-            f"after {number:,} simulated events their error is still {worst:.2f} of the "
-            f"statistical one (wanted {fraction}); it is part of the quoted errors. Allow more "
+            f"after {expected.mean.events:,} simulated events their error is still {worst:.2f} of "
+            f"the statistical one (wanted {fraction}); it is part of the quoted errors. Allow more "
             "with most_events."
         )
     return theta, test, expected

@@ -14,7 +14,7 @@ from .mean_test import MeanTest
 from .smooth import Coordinates, SmoothCovariance, SmoothMean, learn_covariance, learn_mean
 
 #: Highest degree of the mean and of ln C, over the whole region and near an estimate.
-DEGREES, LOCAL_DEGREES = (6, 1), (3, 2)
+DEGREES, LOCAL_DEGREES = (6, 1), (4, 2)
 #: Anchors lie on a lattice of so many cells in each parameter, so that many fits share them.
 CELLS = 8
 #: Parts of the events, those nearest to the anchor, from which the mean may be learned; by how much
@@ -172,6 +172,11 @@ class Calibration:
         white = score @ unit.T
         mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREES[0])
         some = some_of(len(theta), SCATTER_EVENTS)
+        # For a true score, ∂E[t]/∂θ = Cov[t, s(x; θ)]. It is known far better than slopes of
+        # scattered events, which then have to tell only how wrong the score is.
+        left = white[some] - mean.at(theta[some])
+        guess = left.T @ self.score(x[some], theta[some]) / len(some)
+        mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREES[0], guess=guess)
         covariance = learn_covariance(
             theta[some],
             white[some] - mean.at(theta[some]),

@@ -1,8 +1,10 @@
 r"""Smooth functions of θ learned from scattered events: a mean with its own error, a covariance.
 
-A mean is a polynomial whose coefficients have a normal prior. How large they are, and how fast they
-fall with the degree, is told by the evidence of the events themselves and averaged over. So a mean
-that is nearly zero is known to be so, and the error includes what the polynomial could still hide.
+A mean is a polynomial. Up to the second degree its coefficients are free, because a prior that
+pulls curvature towards zero is a bias where it has the same sign everywhere; beyond, they have a
+normal prior. How large they are, and how fast they fall with the degree, is told by the evidence of
+the events themselves and averaged over. So the error includes what the polynomial could still hide,
+and events are not wasted on terms that are not there.
 """
 
 import dataclasses
@@ -11,8 +13,8 @@ import itertools
 import numpy as np
 
 CHUNK = 16_384
-#: Variances of the constant, in units of the scatter of one event, and factors by which variances
-#: fall with each degree.
+#: Variances of the first coefficients that are not, in units of the scatter of one event, and
+#: factors by which variances fall with each degree.
 VARIANCES = np.logspace(-8, 2, 21)
 FALLS = (0.03, 0.1, 0.3, 0.7)
 #: Most terms of a polynomial.
@@ -60,6 +62,7 @@ class SmoothMean:
         exponents: degrees of each term, shape (terms, d).
         coefficients: shape (terms, p).
         covariance: of the coefficients, shape (p, terms, terms); different values are independent.
+        guess: slopes ∂m/∂θ that are added to those of the polynomial, shape (p, d).
         events: from which it was learned.
     """
 
@@ -67,12 +70,14 @@ class SmoothMean:
     exponents: np.ndarray
     coefficients: np.ndarray
     covariance: np.ndarray
+    guess: np.ndarray
     events: int
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """m(θ) and the variances of its values, shapes (p,)."""
         terms = legendre(self.coordinates(theta[None]), self.exponents)[0]
-        return terms @ self.coefficients, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
+        mean = terms @ self.coefficients + self.guess @ (theta - self.coordinates.centre)
+        return mean, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
 
     def at(self, theta: np.ndarray) -> np.ndarray:
         """m at many points, shape (n, d) -> (n, p)."""
@@ -81,7 +86,7 @@ class SmoothMean:
             @ self.coefficients
             for first in range(0, len(theta), CHUNK)
         ]
-        return np.concatenate(parts)
+        return np.concatenate(parts) + (theta - self.coordinates.centre) @ self.guess.T
 
     def slopes(self, theta: np.ndarray) -> np.ndarray:
         """∂m/∂θ, shape (p, d), by central differences, which are exact enough in float64."""
@@ -89,7 +94,7 @@ class SmoothMean:
         points = np.concatenate([theta + steps, theta - steps])
         values = legendre(self.coordinates(points), self.exponents) @ self.coefficients
         up, down = np.split(values, 2)
-        return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T
+        return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T + self.guess
 
 
 def learn_mean(
@@ -99,6 +104,7 @@ def learn_mean(
     *,
     degree: int,
     weight: np.ndarray | None = None,
+    guess: np.ndarray | None = None,
 ) -> SmoothMean:
     """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
 
@@ -108,7 +114,11 @@ def learn_mean(
         coordinates: in which to write the polynomial.
         degree: the highest, as far as the number of terms allows.
         weight: of each event.
+        guess: of the slopes ∂m/∂θ, shape (p, d); what is left of them then has a prior, too.
     """
+    free = np.array([0, 1, 2] if guess is None else [0, 2])
+    guess = np.zeros((values.shape[1], theta.shape[1])) if guess is None else guess
+    values = values - (theta - coordinates.centre) @ guess.T
     exponents = degrees_up_to(theta.shape[1], degree)
     given = np.ones(len(theta)) if weight is None else weight
     # An effective event counts as one.
@@ -127,40 +137,69 @@ def learn_mean(
     fitted = np.linalg.pinv(gram, hermitian=True) @ products
     scatter = np.maximum(squares - np.sum(products * fitted, axis=0), 1e-12 * squares) / freedom
     scatter = np.maximum(scatter, np.finfo(float).tiny)
-    found = [
-        _posterior(gram, b / np.sqrt(s), exponents)
-        for b, s in zip(products.T, scatter, strict=True)
-    ]
+    coefficients, covariance = _posterior(gram, products / np.sqrt(scatter), exponents, free)
     return SmoothMean(
         coordinates=coordinates,
         exponents=exponents,
-        coefficients=np.stack([mean for mean, _ in found], axis=1) * np.sqrt(scatter),
-        covariance=np.stack([covariance for _, covariance in found]) * scatter[:, None, None],
+        coefficients=coefficients * np.sqrt(scatter),
+        covariance=covariance * scatter[:, None, None],
+        guess=guess,
         events=len(theta),
     )
 
 
 def _posterior(
-    gram: np.ndarray, products: np.ndarray, exponents: np.ndarray
+    gram: np.ndarray, products: np.ndarray, exponents: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of the coefficients, averaged over the sizes that they may have."""
-    total = exponents.sum(axis=1)
-    evidences, means, covariances = [], [], []
-    for variance, fall in itertools.product(VARIANCES, FALLS):
-        root = np.sqrt(variance * fall**total)
-        inner = np.eye(len(root)) + root[:, None] * gram * root
-        half = np.linalg.cholesky(inner)
-        solved = np.linalg.solve(half, root * products)
-        evidences.append(solved @ solved / 2 - np.log(np.diag(half)).sum())
-        spread = np.linalg.solve(half, np.diag(root))
-        covariances.append(spread.T @ spread)
-        means.append(spread.T @ solved)
-    share = np.exp(np.array(evidences) - max(evidences))
-    share /= share.sum()
+    """Coefficients (terms, p) and covariances (p, terms, terms), averaged over their sizes."""
+    degree = exponents.sum(axis=1)
+    low, high = np.flatnonzero(np.isin(degree, free)), np.flatnonzero(~np.isin(degree, free))
+    first = np.linalg.pinv(gram[np.ix_(low, low)], hermitian=True)
+    taken = first @ gram[np.ix_(low, high)]
+    rest = gram[np.ix_(high, high)] - gram[np.ix_(high, low)] @ taken
+    # Degrees 1, 3, 4 … or 3, 4 … count from zero.
+    order = np.maximum(degree[high] - 2, 0) - (1 if 1 in free else 0)
+    found, spread = _shrunk(rest, products[high] - taken.T @ products[low], order)
+    coefficients = np.zeros_like(products)
+    coefficients[high], coefficients[low] = found, first @ products[low] - taken @ found
+    covariance = np.zeros((products.shape[1], *gram.shape))
+    parts = np.arange(products.shape[1])
+    covariance[np.ix_(parts, low, low)] = first + taken @ spread @ taken.T
+    covariance[np.ix_(parts, low, high)] = -taken @ spread
+    covariance[np.ix_(parts, high, low)] = np.swapaxes(-taken @ spread, 1, 2)
+    covariance[np.ix_(parts, high, high)] = spread
+    return coefficients, covariance
+
+
+def _shrunk(
+    gram: np.ndarray, products: np.ndarray, degree: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for coefficients with a prior, whose variance falls with the degree."""
+    evidences, means, bases, variances = [], [], [], []
+    for fall in FALLS:
+        root = np.sqrt(fall) ** degree
+        # In these directions coefficients of any common size are independent of each other.
+        sizes, vectors = np.linalg.eigh(root[:, None] * gram * root)
+        sizes = np.maximum(sizes, 0)
+        inner = vectors.T @ (root[:, None] * products)
+        left = 1 / (1 / VARIANCES[:, None] + sizes)
+        evidence = left[:, :, None] * np.square(inner) / 2
+        evidences.append(
+            evidence.sum(axis=1) - np.log1p(VARIANCES[:, None] * sizes).sum(axis=1)[:, None] / 2
+        )
+        base = root[:, None] * vectors
+        bases.append(base)
+        variances.append(left)
+        means.append(np.einsum("kl,hlp->hkp", base, left[:, :, None] * inner))
+    share = np.exp(np.array(evidences) - np.max(evidences, axis=(0, 1)))
+    share /= share.sum(axis=(0, 1))
     stacked = np.array(means)
-    mean = share @ stacked
-    between = (stacked - mean).T * share @ (stacked - mean)
-    return mean, np.einsum("h,hkl->kl", share, np.array(covariances)) + between
+    mean = np.einsum("fhp,fhkp->kp", share, stacked)
+    covariance = np.einsum("fhp,fhkp,fhlp->pkl", share, stacked - mean, stacked - mean)
+    for number, base in enumerate(bases):
+        within = np.einsum("hp,hl->pl", share[number], variances[number])
+        covariance += np.einsum("kl,pl,ml->pkm", base, within, base)
+    return mean, covariance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,12 +263,14 @@ def learn_covariance(
         coordinates, exponents, (), np.min(centres, axis=0), np.max(centres, axis=0)
     )
     white = values
-    for _ in range(ROUNDS):
+    while len(found.factors) < ROUNDS:
         logs = [_half_log(white[rows], share) for share, rows in zip(shares, cells, strict=True)]
         flat = np.reshape(logs, (len(cells), -1))
         coefficients = np.linalg.lstsq(design, flat, rcond=None)[0].reshape(-1, *logs[0].shape)
         found = dataclasses.replace(found, factors=(*found.factors, coefficients))
-        white = np.einsum("nab,nb->na", found.whitening(theta), values)
+        if len(found.factors) < ROUNDS:
+            last = dataclasses.replace(found, factors=(coefficients,))
+            white = np.einsum("nab,nb->na", last.whitening(theta), white)
     return found
 
 

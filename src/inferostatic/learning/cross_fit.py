@@ -1,0 +1,54 @@
+"""Train several estimators so that every event is unseen by one of them."""
+
+from typing import Any
+
+import numpy as np
+
+from ..estimator import AbstractEstimator
+from ..events.events import Events
+from ..inputs import as_count, as_seed, kind_of
+from .fit import fit
+
+FEWEST_IN_A_FOLD = 100
+
+
+def cross_fit(
+    events: Events,
+    method: Any = None,  # noqa: ANN401
+    *,
+    folds: int = 4,
+    seed: int,
+    **options: Any,  # noqa: ANN401
+) -> tuple[list[AbstractEstimator], list[Events]]:
+    """Train on all events but a part, for each part in turn.
+
+    Where simulation is dear, no event need be set aside: `calibrated_fit(estimators, x,
+    calibration=held_out)` uses each event to train all estimators but one, and to calibrate that.
+
+    Args:
+        events: to be used for both.
+        method: of `fit`.
+        folds: number of parts and estimators.
+        seed: of the parts and of the training.
+        **options: further arguments of `fit`.
+
+    Returns:
+        The estimators, and for each the events that it was not trained on.
+    """
+    if not isinstance(events, Events):
+        raise TypeError(f"cross_fit takes ist.Events; got {kind_of(events)}.")
+    if as_count(folds, "folds") < 2:
+        raise ValueError(f"cross_fit needs two folds at least; got {folds}.")
+    if len(events) < FEWEST_IN_A_FOLD * folds:
+        raise ValueError(
+            f"{len(events)} events are too few for {folds} folds; give {FEWEST_IN_A_FOLD * folds} "
+            "or more, or fewer folds."
+        )
+    order = np.random.default_rng([as_seed(seed), 31]).permutation(len(events))
+    parts = [np.sort(part) for part in np.array_split(order, folds)]
+    estimators, held_out = [], []
+    for number, part in enumerate(parts):
+        others = np.sort(np.concatenate(parts[:number] + parts[number + 1 :]))
+        estimators.append(fit(events[others], method, seed=seed + number, **options))
+        held_out.append(events[part])
+    return estimators, held_out
