@@ -1,0 +1,357 @@
+"""How often confidence intervals hold the truth, and how long they are.
+
+    python benchmarks/coverage.py single            single events of the Dirichlet, Neyman sets
+    python benchmarks/coverage.py dirichlet         100 and 10,000 events of the Dirichlet
+    python benchmarks/coverage.py pythia            4,000 hadronic Z decays by Pythia 8
+
+Pseudo-experiments have θ of their own, drawn in the inner part of the prior. Each is fitted by
+`calibrated_fit` without and with a simulator and, beside it, by the maximum of the summed potential
+with errors from its curvature, which is what learned likelihoods are commonly used for. Pythia is
+fitted with 80,000 events that both train and calibrate (`cross_fit`), then with a design of two
+million events that is the same for all data sets; and beside them by the χ² of the ten observables'
+means with a cubic response, as tuning tools do.
+
+The work is shared by `--processes` processes, also on one GPU. Estimators and simulated events are
+kept in `benchmarks/.cache`; results are in `benchmarks/results/coverage-<part>.json`.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import inferostatic as ist
+import zhadrons
+from inferostatic.inference.smooth import Coordinates, degrees_up_to, legendre
+from record import RESULTS, made
+from trained import trained
+
+CACHE: Final = Path(__file__).parent / ".cache"
+LEVELS: Final = (0.68, 0.95)
+TOY: Final = ist.toys.Dirichlet()
+#: θ of pseudo-experiments lie in the inner part of the range on which the estimator was trained.
+INNER: Final = 0.1
+SETS, TOYS = 2000, 2000
+PYTHIA_SETS, PYTHIA_EVENTS, TRAINING, DESIGN = 200, 4000, 80_000, 2_000_000
+
+
+# ---------------------------------------------------------------------------- the Dirichlet
+
+
+@cache
+def dirichlet() -> tuple[ist.Estimator, ist.Calibration]:
+    """The default estimator, and 100,000 events that it has not seen."""
+    estimator = trained("dirichlet-100000-0")
+    assert estimator.prior is not None
+    events = ist.simulate(TOY, estimator.prior, 100_000, seed=987, progress_bar=False)
+    return estimator, ist.Calibration(estimator, events)
+
+
+def inner_point(estimator: ist.Estimator, rng: np.random.Generator) -> np.ndarray:
+    low, high = estimator.region.theta_low, estimator.region.theta_high
+    return rng.uniform(low + INNER * (high - low), high - INNER * (high - low))
+
+
+def one_dirichlet(task: tuple[int, int]) -> dict[str, Any]:
+    """One data set of so many events."""
+    number, events = task
+    estimator, calibration = dirichlet()
+    rng = np.random.default_rng([5, events, number])
+    theta = inner_point(estimator, rng)
+    x = TOY(np.tile(theta, (events, 1)), rng)
+    begun = time.perf_counter()
+    row = {
+        "theta": theta,
+        "bound": np.sqrt(np.diag(np.linalg.inv(events * TOY.fisher(theta)))),
+        "calibrated": fitted(
+            lambda: ist.calibrated_fit(estimator, x, calibration, simulator=TOY, seed=number)
+        ),
+        "stored events": fitted(lambda: ist.calibrated_fit(estimator, x, calibration)),
+        "summed potential": summed(estimator, x),
+    }
+    return row | {"seconds": time.perf_counter() - begun}
+
+
+def one_single(task: tuple[int, int]) -> dict[str, Any]:
+    """The p-value of the true θ for one event, by toys and by Wilks."""
+    number, toys = task
+    estimator, _ = dirichlet()
+    rng = np.random.default_rng([6, number])
+    theta = inner_point(estimator, rng)
+    x = TOY(theta[None], rng)
+    sets = {
+        "neyman": ist.confidence_set(
+            estimator,
+            x,
+            method="neyman",
+            grid=theta[None],
+            simulator=TOY,
+            toys=toys,
+            seed=number,
+            progress_bar=False,
+        ),
+        "wilks": ist.confidence_set(estimator, x, grid=theta[None], progress_bar=False),
+    }
+    return {"theta": theta} | {name: float(found.p_value[0]) for name, found in sets.items()}
+
+
+# ------------------------------------------------------------------------------------ Pythia
+
+
+def points(seed: int, count: int, margin: float = 0.0) -> np.ndarray:
+    width = zhadrons.HIGH - zhadrons.LOW
+    low, high = zhadrons.LOW + margin * width, zhadrons.HIGH - margin * width
+    return np.random.default_rng(seed).uniform(low, high, (count, 3))
+
+
+def simulated(name: str, theta: np.ndarray, seed: int) -> np.ndarray:
+    """Events of Pythia, from the cache if they are there."""
+    path = CACHE / f"zhadrons-{name}.npy"
+    if not path.exists():
+        CACHE.mkdir(exist_ok=True)
+        partial = path.with_suffix(".partial.npy")
+        np.save(partial, zhadrons.simulate(theta, seed=seed).astype(np.float32))
+        partial.rename(path)
+    return np.load(path)
+
+
+@cache
+def prior() -> ist.Uniform:
+    return ist.Uniform(zhadrons.LOW, zhadrons.HIGH, names=list(zhadrons.THETA_NAMES))
+
+
+@cache
+def training_events() -> ist.Events:
+    theta = points(1, TRAINING)
+    x = simulated("training", theta, 1)
+    given = CACHE / "zhadrons-training-theta.npy"
+    theta = np.load(given) if given.exists() else theta
+    return ist.Events(x=x, theta=theta, prior=prior(), x_names=zhadrons.X_NAMES)
+
+
+@cache
+def crossed() -> tuple[list[Any], list[ist.Events]]:
+    """Four estimators by cross-fitting, and the events each has not seen."""
+    folder = CACHE / "zhadrons-folds"
+    events = training_events()
+    fold = np.arange(len(events)) % 4
+    held_out = [events[np.flatnonzero(fold == k)] for k in range(4)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for k in range(4):
+        path = folder / f"{k}.isn"
+        if not path.exists():
+            ist.fit(events[np.flatnonzero(fold != k)], seed=k).save(path)
+    return [ist.load(folder / f"{k}.isn") for k in range(4)], held_out
+
+
+@cache
+def pythia_sets() -> tuple[np.ndarray, np.ndarray]:
+    theta = points(77, PYTHIA_SETS, 0.05)
+    x = simulated("pseudo", np.repeat(theta, PYTHIA_EVENTS, axis=0), 5)
+    return theta, x.reshape(PYTHIA_SETS, PYTHIA_EVENTS, -1)
+
+
+@cache
+def calibrations(*, design: bool) -> ist.Calibration:
+    estimators, held_out = crossed()
+    if not design:
+        return ist.Calibration(estimators, held_out)
+    theta = points(42, DESIGN)
+    events = ist.Events(
+        x=simulated("design", theta, 6), theta=theta, prior=prior(), x_names=zhadrons.X_NAMES
+    )
+    return ist.Calibration(estimators, events)
+
+
+@cache
+def chi2_response() -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of a cubic response of the means, and the covariance of the observables."""
+    events = training_events()
+    design = cubic(np.asarray(events.theta, np.float64))
+    x = np.asarray(events.x, np.float64)
+    coefficients = np.linalg.lstsq(design, x, rcond=None)[0]
+    return coefficients, np.cov((x - design @ coefficients).T)
+
+
+def cubic(theta: np.ndarray) -> np.ndarray:
+    return legendre(Coordinates.of_box(zhadrons.LOW, zhadrons.HIGH)(theta), degrees_up_to(3, 3))
+
+
+def chi2_fit(x: np.ndarray) -> dict[str, Any]:
+    """The yardstick: χ² of ten means, with no error for the response itself."""
+    from scipy.optimize import least_squares
+
+    coefficients, covariance = chi2_response()
+    mean, root = x.mean(axis=0, dtype=np.float64), np.linalg.cholesky(covariance / len(x))
+    low, width = zhadrons.LOW, zhadrons.HIGH - zhadrons.LOW
+
+    def residual(place: np.ndarray) -> np.ndarray:
+        return np.linalg.solve(root, mean - (cubic((low + place * width)[None]) @ coefficients)[0])
+
+    found: Any = least_squares(residual, np.full(3, 0.5), bounds=(0, 1))
+    errors = np.sqrt(np.diag(np.linalg.inv(found.jac.T @ found.jac))) * width
+    return from_errors(low + found.x * width, errors)
+
+
+def one_pythia(task: tuple[int, int]) -> dict[str, Any]:
+    number, design = task
+    theta, sets = pythia_sets()
+    x = sets[number]
+    estimators, _ = crossed()
+    calibration = calibrations(design=bool(design))
+    begun = time.perf_counter()
+    row: dict[str, Any] = {
+        "theta": theta[number],
+        "calibrated": fitted(lambda: ist.calibrated_fit(estimators, x, calibration)),
+    }
+    if not design:
+        row |= {"chi2 of means": chi2_fit(x), "summed potential": summed(estimators[0], x)}
+    return row | {"seconds": time.perf_counter() - begun}
+
+
+# ------------------------------------------------------------------------ fits and their tally
+
+
+def fitted(fit: Callable[[], ist.CalibratedFit]) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of events and estimates at an edge
+        found = fit()
+    return {
+        "estimate": found.theta,
+        "errors": found.errors,
+        "intervals": [found.interval(level) for level in LEVELS],
+        "p_value": found.p_value,
+        "simulation": found.simulation_fraction,
+        "sensitivity": found.sensitivity,
+        "simulated": found.simulated,
+    }
+
+
+def summed(estimator: ist.Estimator, x: np.ndarray) -> dict[str, Any]:
+    """The maximum of Σφ with errors from its curvature."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = ist.maximum_likelihood(estimator, x, throw=False)
+    return from_errors(found.theta, found.errors)
+
+
+def from_errors(theta: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+    from scipy.special import ndtri
+
+    widths = [ndtri((1 + level) / 2) * errors for level in LEVELS]
+    intervals = [np.stack([theta - width, theta + width], axis=1) for width in widths]
+    return {"estimate": theta, "errors": errors, "intervals": intervals}
+
+
+def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Coverage for each parameter and pooled, lengths, and errors scaled to cover."""
+    theta = np.array([row["theta"] for row in rows])
+    intervals = np.array([row[name]["intervals"] for row in rows])  # (sets, levels, d, 2)
+    held = (intervals[..., 0] <= theta[:, None]) & (theta[:, None] <= intervals[..., 1])
+    estimate, errors = (
+        np.array([row[name][key] for row in rows]) for key in ("estimate", "errors")
+    )
+    pull = np.abs(estimate - theta) / errors
+    half = (intervals[:, 0, :, 1] - intervals[:, 0, :, 0]) / 2
+    scale = np.quantile(pull, LEVELS[0], axis=0)
+    result: dict[str, Any] = {"fit": name, "sets": len(rows)}
+    for place, level in enumerate(LEVELS):
+        result[f"cover {level}"] = held[:, place].mean(axis=0)
+        result[f"pooled {level}"] = held[:, place].mean()
+        result[f"joint {level}"] = held[:, place].all(axis=1).mean()
+    result |= {
+        "median error": np.median(errors, axis=0),
+        "median half length": np.median(half, axis=0),
+        "scaled to cover": np.median(errors, axis=0) * scale,
+        "rms deviation": np.sqrt(np.mean(np.square(estimate - theta), axis=0)),
+    }
+    if "bound" in rows[0]:
+        bound = np.array([row["bound"] for row in rows])
+        result["half length over bound"] = np.median(half / bound, axis=0)
+    if "p_value" in rows[0][name]:
+        p_values = np.array([row[name]["p_value"] for row in rows])
+        result["p-values, quantiles"] = np.quantile(p_values, [0.1, 0.5, 0.9])
+        result["simulation error"] = np.median([row[name]["simulation"] for row in rows], axis=0)
+        result["sensitivity"] = np.median([row[name]["sensitivity"] for row in rows], axis=0)
+        result["simulated"] = float(np.median([row[name]["simulated"] for row in rows]))
+    return result
+
+
+def tallied_sets(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    p_values = np.array([row[name] for row in rows])
+    held = {f"joint {level}": float(np.mean(p_values > 1 - level)) for level in LEVELS}
+    return {"fit": name, "sets": len(rows)} | held
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401
+    """For a file, with five digits."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list | np.ndarray):
+        return [plain(part) for part in value]
+    return float(f"{value:.5g}") if isinstance(value, float | np.floating) else value
+
+
+def shared(work: Callable[..., dict[str, Any]], tasks: list[Any], processes: int) -> list[Any]:
+    """The results of all tasks, in order; progress is printed now and then."""
+    if processes == 1:
+        return [work(task) for task in tasks]
+    rows, begun = [], time.monotonic()
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for row in pool.map(work, tasks, chunksize=2):
+            rows.append(row)
+            if len(rows) % 50 == 0:
+                print(f"{len(rows)} of {len(tasks)}, {time.monotonic() - begun:.0f} s", flush=True)
+    return rows
+
+
+def record(name: str, tables: list[dict[str, Any]]) -> None:
+    for table in tables:
+        print("  ".join(f"{key} {plain(value)}" for key, value in table.items()), flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"made": made(), "rows": plain(tables)}, indent=1)
+    (RESULTS / f"coverage-{name}.json").write_text(text + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["single", "dirichlet", "pythia"])
+    parser.add_argument("--sets", type=int, help="pseudo-experiments")
+    parser.add_argument("--events", type=int, nargs="+", default=[100, 10_000])
+    parser.add_argument(
+        "--design", type=int, nargs="+", default=[0, 1], help="of Pythia: without, with"
+    )
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    # Each process uses one core; otherwise they fight for them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    tables: list[dict[str, Any]] = []
+    if options.part == "single":
+        rows = shared(
+            one_single, [(i, TOYS) for i in range(options.sets or SETS)], options.processes
+        )
+        tables = [tallied_sets(rows, name) for name in ("neyman", "wilks")]
+    for events in options.events if options.part == "dirichlet" else []:
+        tasks = [(i, events) for i in range(options.sets or SETS)]
+        rows = shared(one_dirichlet, tasks, options.processes)
+        for name in ("calibrated", "stored events", "summed potential"):
+            tables.append({"events": events} | tallied(rows, name))
+    for design in options.design if options.part == "pythia" else []:
+        tasks = [(i, design) for i in range(options.sets or PYTHIA_SETS)]
+        rows = shared(one_pythia, tasks, options.processes)
+        for name in [key for key in rows[0] if key not in ("theta", "seconds")]:
+            tables.append({"design": DESIGN if design else 0} | tallied(rows, name))
+    record(options.part, tables)
+
+
+if __name__ == "__main__":
+    main()
