@@ -33,11 +33,12 @@ class AbstractSurface(eqx.Module):
 
 
 class Maximum(NamedTuple):
-    """Where the climbers arrived: value (b,), theta (b, d), converged (b,)."""
+    """Where the climbers arrived: value (b,), theta (b, d), converged (b,), hessian (b, d, d)."""
 
     value: np.ndarray
     theta: np.ndarray
     converged: np.ndarray
+    hessian: np.ndarray
 
 
 class _State(NamedTuple):
@@ -45,7 +46,9 @@ class _State(NamedTuple):
     value: Array
     gradient: Array
     hessian: Array
+    step: Array
     damping: Array
+    largest: Array
     done: Array
     steps: Array
 
@@ -59,54 +62,73 @@ def _climb(
     low: Array,
     high: Array,
     most: Array,
-) -> tuple[Array, Array, Array]:
-    def one(data: Any, theta: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:  # noqa: ANN401
+) -> tuple[Array, Array, Array, Array]:
+    def one(
+        data: Any,  # noqa: ANN401
+        theta: Array,
+        low: Array,
+        high: Array,
+    ) -> tuple[Array, Array, Array, Array]:
         # Steps are measured in the box, so that parameters may have any units.
         scale = jnp.where(high > low, high - low, 1.0)
 
-        def newton(state: _State) -> tuple[Array, Array, Array]:
-            slope = state.gradient * scale
-            stays = (state.theta <= low) & (slope <= 0) | (state.theta >= high) & (slope >= 0)
+        def newton(
+            theta: Array, gradient: Array, hessian: Array, damping: Array
+        ) -> tuple[Array, Array, Array]:
+            slope = gradient * scale
+            stays = (theta <= low) & (slope <= 0) | (theta >= high) & (slope >= 0)
             free = ~(stays | (low >= high))
             slope = jnp.where(free, slope, 0.0)
             both = free[:, None] & free[None, :]
-            curvature = jnp.where(both, state.hessian * scale[:, None] * scale[None, :], 0.0)
+            curvature = jnp.where(both, hessian * scale[:, None] * scale[None, :], 0.0)
             size, axes = jnp.linalg.eigh(curvature)
             size = jnp.abs(size)
             size = jnp.maximum(size, 1e-9 * jnp.max(size) + 1e-12)
             along = axes.T @ slope
-            step = axes @ (along / (size + state.damping))
+            step = axes @ (along / (size + damping))
             step = step / jnp.maximum(1.0, jnp.max(jnp.abs(step)) / LONGEST)
             return step, 0.5 * jnp.sum(along**2 / size), jnp.max(size)
 
         def advance(state: _State) -> _State:
-            step, _, largest = newton(state)
-            trial = jnp.clip(state.theta + scale * step, low, high)
+            trial = jnp.clip(state.theta + scale * state.step, low, high)
             value, gradient, hessian = surface.derivatives(data, trial)
             finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
             better = finite & jnp.all(jnp.isfinite(hessian)) & (value >= state.value)
+            largest = state.largest
             weaker = jnp.where(state.damping < 1e-3 * largest, 0.0, state.damping / 10)
             stronger = jnp.maximum(10 * state.damping, 1e-2 * largest)
-            moved = _State(
-                jnp.where(better, trial, state.theta),
-                jnp.where(better, value, state.value),
-                jnp.where(better, gradient, state.gradient),
-                jnp.where(better, hessian, state.hessian),
-                jnp.where(better, weaker, stronger),
-                state.done,
-                state.steps + 1,
+            theta = jnp.where(better, trial, state.theta)
+            gradient = jnp.where(better, gradient, state.gradient)
+            hessian = jnp.where(better, hessian, state.hessian)
+            damping = jnp.where(better, weaker, stronger)
+            step, gain, largest = newton(theta, gradient, hessian, damping)
+            return _State(
+                theta=theta,
+                value=jnp.where(better, value, state.value),
+                gradient=gradient,
+                hessian=hessian,
+                step=step,
+                damping=damping,
+                largest=largest,
+                done=(gain < TOLERANCE) | (damping > STUCK * largest),
+                steps=state.steps + 1,
             )
-            _, gain, largest = newton(moved)
-            return moved._replace(done=(gain < TOLERANCE) | (moved.damping > STUCK * largest))
 
-        begin = jnp.clip(theta, low, high)
-        value, gradient, hessian = surface.derivatives(data, begin)
+        d = len(theta)
+        # The first step goes nowhere and only evaluates: one copy of the surface to compile.
         state = _State(
-            begin, value, gradient, hessian, jnp.zeros(()), jnp.zeros((), bool), jnp.zeros((), int)
+            theta=jnp.clip(theta, low, high),
+            value=jnp.array(-jnp.inf),
+            gradient=jnp.zeros(d),
+            hessian=jnp.zeros((d, d)),
+            step=jnp.zeros(d),
+            damping=jnp.zeros(()),
+            largest=jnp.zeros(()),
+            done=jnp.zeros((), bool),
+            steps=jnp.zeros((), int),
         )
-        state = state._replace(done=newton(state)[1] < TOLERANCE)
         state = jax.lax.while_loop(lambda s: ~s.done & (s.steps < most), advance, state)
-        return state.value, state.theta, state.done & jnp.isfinite(state.value)
+        return state.value, state.theta, state.done & jnp.isfinite(state.value), state.hessian
 
     axes = jax.tree.map(lambda leaf: 0, data)
     if shared is not None:
@@ -138,16 +160,19 @@ def climb(
     """
     count = len(start)
     value, theta = np.empty(count), np.array(start, np.float64)
-    done = np.zeros(count, bool)
+    done, hessian = np.zeros(count, bool), np.zeros((count, theta.shape[1], theta.shape[1]))
     # Late climbers go on among themselves, so that the others do not wait in the same loop.
     for most in (FIRST_STEPS, MOST_STEPS):
         left = np.flatnonzero(~done)
-        size = min(batch, 1 << max(len(left) - 1, 0).bit_length())
+        # Few shapes, so few compilations.
+        size = min(batch, max(4, 4 ** -(-max(len(left) - 1, 0).bit_length() // 2)))
         for first in range(0, len(left), size):
             rows = left[first : first + size]
             padded = np.resize(rows, size)
             part = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), data)
             box = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
             found = _climb(surface, part, shared, *box, jnp.asarray(most))
-            value[rows], theta[rows], done[rows] = (np.asarray(a)[: len(rows)] for a in found)
-    return Maximum(value, theta, done)
+            value[rows], theta[rows], done[rows], hessian[rows] = (
+                np.asarray(a)[: len(rows)] for a in found
+            )
+    return Maximum(value, theta, done, hessian)

@@ -82,23 +82,28 @@ class ConfidenceSet:
         one; for that, name it in `parameters=` and let the others be profiled.
         """
         wanted = self._level(level)
-        inside = self.accepted(wanted)
-        if not inside.any():
+        ends, cut = self._ends(wanted)
+        if np.isnan(ends).any():
             warn_user(
                 f"no point of the grid is accepted at level {wanted:.3g}: it is too coarse or lies "
                 f"elsewhere (largest p-value {self.p_value.max():.3g}); give another grid=."
             )
-            return np.full((len(self.names), 2), np.nan)
-        if self.axes is None:
-            chosen = self.points[inside]
-            return np.stack([chosen.min(axis=0), chosen.max(axis=0)], axis=1)
-        ends, cut = hull(self.axes, self._size(self.p_value), self._size(1 - wanted), self._box)
-        if cut:
+        elif cut:
             warn_user(
                 f"the set of level {wanted:.3g} reaches the edge of the grid in "
                 f"{', '.join(self.names[i] for i in cut)}; give a wider grid=."
             )
         return ends
+
+    def _ends(self, level: float) -> tuple[np.ndarray, list[int]]:
+        """The interval, and the parameters in which the grid cuts it off."""
+        inside = self.accepted(level)
+        if not inside.any():
+            return np.full((len(self.names), 2), np.nan), []
+        if self.axes is None:
+            chosen = self.points[inside]
+            return np.stack([chosen.min(axis=0), chosen.max(axis=0)], axis=1), []
+        return hull(self.axes, self._size(self.p_value), self._size(1 - level), self._box)
 
     def p_value_at(self, theta: Input) -> float:
         """Test one point, values of the parameters of interest, which need not be in the grid."""
@@ -114,11 +119,13 @@ class ConfidenceSet:
         width = max(9, *(len(name) for name in self.names))
         heads = "".join(f"  {f'{level:.4g} interval':>24}" for level in levels)
         lines = [f"{'parameter':<{width}}  {'best fit':>10}{heads}"]
-        ends = [self.interval(level) for level in levels]
+        each = [self._ends(level) for level in levels]
         for i, name in enumerate(self.names):
             best = self.best[self.theta_names.index(name)]
-            said = "".join(f"  {f'{e[i, 0]:.5g} to {e[i, 1]:.5g}':>24}" for e in ends)
-            lines.append(f"{name:<{width}}  {best:>10.5g}{said}")
+            ends = [f"{e[i, 0]:.5g} to {e[i, 1]:.5g}{'*' * (i in cut)}" for e, cut in each]
+            lines.append(f"{name:<{width}}  {best:>10.5g}" + "".join(f"  {e:>24}" for e in ends))
+        if any(cut for _, cut in each):
+            lines.append("* the set goes on beyond the grid")
         return "\n".join([*lines, *self.notes])
 
     def __repr__(self) -> str:

@@ -8,14 +8,11 @@ applied to the toys; a bad estimator gives larger sets, not wrong ones.
 """
 
 import dataclasses
-from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .climb import Maximum
-from .set_likelihood import EventSurface, SetLikelihood, scatter
+from .set_likelihood import SetLikelihood, scatter
 from .surrogate import Nodes, ToyMaxima, Toys, toy_maxima
 from .toys import FEW_EVENTS, ToyMaker
 
@@ -118,26 +115,15 @@ def observe(
         weight=weight,
         value=float(found.value[best]),
         theta=theta,
-        covariance=_covariance(space, x, theta, weight),
+        covariance=_covariance(space, found.hessian[best]),
         converged=bool(found.converged[best]),
     )
 
 
-def _covariance(
-    space: SetLikelihood, x: np.ndarray, theta: np.ndarray, weight: np.ndarray | None
-) -> np.ndarray:
-    weights = np.ones(len(x)) if weight is None else weight
+def _covariance(space: SetLikelihood, hessian: np.ndarray) -> np.ndarray:
+    """The inverse of −hessian in the free parameters."""
     free = np.flatnonzero(space.free)
-    with jax.enable_x64(True):  # noqa: FBT003
-        hessian = np.zeros((len(theta), len(theta)))
-        for first in range(0, len(x), 1024):
-            part = slice(first, first + 1024)
-            surface = EventSurface(
-                space.wide, jnp.asarray(weights[None, part]), jnp.zeros(len(theta)), True
-            )
-            data = (jnp.asarray(x[None, part]), jnp.zeros(len(theta)))
-            hessian -= np.asarray(surface.derivatives(data, jnp.asarray(theta))[2])
-    hessian += np.diag(space.precision)
+    hessian = -hessian
     scale = (space.high - space.low)[free]
     size, axes = np.linalg.eigh(hessian[np.ix_(free, free)] * np.outer(scale, scale))
     # No direction is wider than the region, however flat.
@@ -197,7 +183,9 @@ class ToyFitter:
             centre = np.clip(at + shift, space.low, space.high)[free]
             guess = dataclasses.replace(nodes, centre=centre)
         elif free.any():
-            block = np.linalg.inv(self.observed.covariance[np.ix_(self.space.free, self.space.free)])
+            block = np.linalg.inv(
+                self.observed.covariance[np.ix_(self.space.free, self.space.free)]
+            )
             inner = free[self.space.free]
             spread = np.linalg.cholesky(np.linalg.inv(block[np.ix_(inner, inner)]))
             guess = Nodes(at[free], spread)
@@ -219,6 +207,3 @@ class ToyFitter:
 def p_value(toys: np.ndarray, observed: float) -> float:
     """The observed set counts as one more toy: then P(p ≤ α) ≤ α for any number of toys."""
     return float((1 + np.sum(toys >= observed - TIE)) / (1 + len(toys)))
-
-
-Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]

@@ -118,9 +118,7 @@ class SetLikelihood:
                 lambda leaf: jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf,
                 estimator.model,
             )
-        return SetLikelihood(
-            estimator.model, wide, names, low, high, terms.mean, terms.precision
-        )
+        return SetLikelihood(estimator.model, wide, names, low, high, terms.mean, terms.precision)
 
     @property
     def free(self) -> np.ndarray:
@@ -217,7 +215,9 @@ class SetLikelihood:
         sets, events = x.shape[:2]
         free = int(self.free.sum())
         looks = int(
-            np.clip(LOOK_PAIRS // (sets * events), FEWEST_LOOKS, LOOKS.get(free, max(LOOKS.values())))
+            np.clip(
+                LOOK_PAIRS // (sets * events), FEWEST_LOOKS, LOOKS.get(free, max(LOOKS.values()))
+            )
         )
         points = np.concatenate([also, scatter(self.low, self.high, looks if free else 0)])
         points = np.clip(points, self.low, self.high)

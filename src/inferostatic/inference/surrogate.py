@@ -71,7 +71,10 @@ class _Polynomial(AbstractSurface):
 
         gradient = jnp.stack([summed((k, first)) for k in range(len(u))])
         rows = [
-            [summed((i, second)) if i == j else summed((i, first), (j, first)) for j in range(len(u))]
+            [
+                summed((i, second)) if i == j else summed((i, first), (j, first))
+                for j in range(len(u))
+            ]
             for i in range(len(u))
         ]
         hessian = jnp.stack([jnp.stack(row) for row in rows])
@@ -180,9 +183,7 @@ def toy_maxima(space: SetLikelihood, toys: Toys, guess: Nodes | None) -> ToyMaxi
         if not wide:  # where the table is evaluated, to the last digit
             thetas = thetas.astype(np.float32).astype(np.float64)
         rise = toys.sums(space.table(toys.pool, thetas, wide=wide) - at_truth)
-        value, theta, outside, misfit = _on_polynomial(
-            space, toys, guess, thetas, rise, exponents
-        )
+        value, theta, outside, misfit = _on_polynomial(space, toys, guess, thetas, rise, exponents)
         alone = outside | misfit
         if outside.mean() <= TOLERATED or turn == ROUNDS - 1:
             break
@@ -239,9 +240,7 @@ def _on_polynomial(
     return found.value, theta, away > TRUSTED, misfit
 
 
-def _next_nodes(
-    last: Nodes, theta: np.ndarray, outside: np.ndarray, space: SetLikelihood
-) -> Nodes:
+def _next_nodes(last: Nodes, theta: np.ndarray, outside: np.ndarray, space: SetLikelihood) -> Nodes:
     """Around the maxima found so far, and wider if many of them lay at the end of the nodes."""
     centre = np.median(theta, axis=0)
     away = np.linalg.solve(last.spread, (theta - centre).T).T

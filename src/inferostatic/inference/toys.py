@@ -31,7 +31,9 @@ class AbstractSource(abc.ABC):
     """Where events at θ come from."""
 
     @abc.abstractmethod
-    def pool(self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator) -> np.ndarray:
+    def pool(
+        self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
+    ) -> np.ndarray:
         """`count` events at θ for toys of `events` each, or as many as there are."""
 
     @abc.abstractmethod
@@ -47,7 +49,9 @@ class Simulated(AbstractSource):
         self.simulator, self.names = simulator, estimator.x_names
         self.used = 0
 
-    def pool(self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator) -> np.ndarray:
+    def pool(
+        self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
+    ) -> np.ndarray:
         """Fresh events."""
         del events
         seed = int(rng.integers(2**32))
@@ -95,7 +99,9 @@ class Stored(AbstractSource):
         self.furthest = 0.0
         self.weighted = bool(np.ptp(events.weight) > 0)
 
-    def pool(self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator) -> np.ndarray:
+    def pool(
+        self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
+    ) -> np.ndarray:
         """The nearest events, in an order of chance."""
         near = min(count, max(NEAR_LEAST, NEAR_TIMES * events))
         if len(self.events) < 2 * events:
@@ -181,7 +187,9 @@ class ToyMaker:
         rng = np.random.default_rng(np.random.SeedSequence([self.seed, *bits.tolist()]))
         pool = self.source.pool(theta, self.pool, self.events, rng)
         pool = pool.astype(np.float32).astype(np.float64)
-        sd = np.where(self.precision > 0, 1 / np.sqrt(np.where(self.precision > 0, self.precision, 1)), 0)
+        sd = np.where(
+            self.precision > 0, 1 / np.sqrt(np.where(self.precision > 0, self.precision, 1)), 0
+        )
         measured = theta + sd * rng.standard_normal((self.toys, len(theta)))
         each = len(pool) // self.events
         turns = -(-self.toys // each)
