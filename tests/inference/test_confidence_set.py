@@ -15,6 +15,8 @@ from inferostatic.inference.set_likelihood import SetLikelihood
 from inferostatic.inference.toys import Simulated, ToyMaker
 
 DIRICHLET = ist.toys.Dirichlet(3)
+# Shared, so that each is compiled once.
+FRACTIONS, MEAN, MEANS = exact_dirichlet(), exact_normal(width=8.0), exact_normal(dim=2, width=8.0)
 
 
 def normal(theta, rng):
@@ -115,13 +117,13 @@ def fitter(estimator, theta, n, toys, simulator=normal, **options) -> ToyFitter:
 @pytest.mark.parametrize("places", [[0, 1], [1]])
 def test_the_statistic_of_a_normal_mean_follows_chi_squared(n, places):
     theta = np.array([0.3, -0.5])
-    q = fitter(exact_normal(dim=2, width=8.0), theta, n, 1000).statistic(theta, places)
+    q = fitter(MEANS, theta, n, 1000).statistic(theta, places)
     assert stats.kstest(q, stats.chi2(len(places)).cdf).pvalue > 0.01
 
 
 def test_maxima_from_a_pool_are_those_of_the_toys_own_events():
     theta = np.array([1.6, 3.1, 2.4])
-    made = fitter(exact_dirichlet(), theta, 100, 64, simulator=DIRICHLET)
+    made = fitter(FRACTIONS, theta, 100, 64, simulator=DIRICHLET)
     toys = made.maker.at(theta)
     assert all(len(set(row)) == 100 for row in toys.rows)  # drawn without replacement
     for places in ([], [1]):
@@ -137,7 +139,7 @@ def test_maxima_from_a_pool_are_those_of_the_toys_own_events():
 
 def test_maxima_in_a_box_are_those_of_another_library():
     low, high = np.array([1.0, 2.0, 0.5]), np.array([1.4, 4.0, 2.0])
-    estimator = exact_dirichlet()
+    estimator = FRACTIONS
     bounds = {name: (a, b) for name, a, b in zip("abc", low, high, strict=True)}
     space = SetLikelihood.of(estimator, bounds=bounds)
     x = DIRICHLET(np.tile([1.6, 3.0, 2.4], (60, 1)), np.random.default_rng(2))
@@ -191,7 +193,7 @@ def test_the_measurement_of_a_constrained_parameter_is_made_again_in_every_toy()
 
 
 def test_the_wilks_set_is_the_profile_likelihood_interval():
-    estimator = exact_dirichlet()
+    estimator = FRACTIONS
     x = DIRICHLET(np.tile([1.5, 3.0, 2.0], (200, 1)), np.random.default_rng(5))
     exact = ist.maximum_likelihood(estimator, x).interval(0.68)
     result = confidence_set(estimator, x, parameters=["b"])
@@ -210,8 +212,7 @@ def test_the_wilks_set_is_the_profile_likelihood_interval():
 
 @pytest.mark.parametrize("n", [1, 60])
 def test_toys_from_stored_events_near_by_are_said_to_be_approximate(n):
-    estimator = exact_normal(width=6.0)
-    prior = ist.Uniform([-6.0], [6.0])
+    estimator, prior = MEAN, ist.Uniform([-8.0], [8.0])
     events = ist.simulate(normal, prior, 60_000, seed=1)
     x = np.random.default_rng(2).normal(0.5, 1.0, (n, 1))
     grid = x.mean() + np.array([-1.5, 0.0, 1.0]) / np.sqrt(n)
@@ -226,7 +227,10 @@ def test_an_unlucky_first_grid_is_laid_again():
     # The tilt moves the best fit by 2.5 standard errors of one event, and q = (z + 2.5)².
     tilted = exact_normal(width=12.0, tilt=2.5)
     result = confidence_set(tilted, [[0.0]], method="neyman", simulator=normal, toys=400)
-    half = optimize.brentq(lambda c: stats.norm.sf(c - 2.5) + stats.norm.cdf(-c - 2.5) - 0.05, 0, 9)
+    tails = stats.norm.sf(np.linspace(0, 9, 9001) - 2.5) + stats.norm.cdf(
+        -np.linspace(0, 9, 9001) - 2.5
+    )
+    half = 0.001 * int(np.sum(tails > 0.05))
     assert result.points.min() < 2.5 - half
     np.testing.assert_allclose(result.interval(0.95), [[2.5 - half, 2.5 + half]], atol=0.5)
     np.testing.assert_allclose(result.best, [2.5], atol=1e-3)
@@ -273,16 +277,14 @@ def test_the_hull_is_interpolated_and_says_where_it_is_cut():
     ],
 )
 def test_bad_input_gets_a_sentence(change, sentence):
-    given = {"x": np.zeros((2, 2)), "grid": [[0.0, 0.0]]} | change
-    if "parameters" in change or "fixed" in change:
-        given.pop("grid") if "grid" not in change else None
+    given: dict = {"x": np.zeros((2, 2)), "grid": [[0.0, 0.0]]} | change
     x = given.pop("x")
     with pytest.raises((ValueError, TypeError), match=sentence):
-        confidence_set(exact_normal(dim=2), x, **given)
+        confidence_set(MEANS, x, **given)
 
 
 def test_stored_events_and_kinds_that_cannot_serve_get_a_sentence():
-    estimator = exact_normal(dim=2)
+    estimator = MEANS
     x = np.zeros((60, 2))
     few = ist.Events(x=np.zeros((80, 2)), theta=np.zeros((80, 2)))
     with pytest.raises(ValueError, match="too few for toys of 60"):

@@ -1,8 +1,9 @@
 r"""Asymptotic formulae for upper limits (Cowan, Cranmer, Gross, Vitells, arXiv:1007.1727).
 
-\(\tilde q_\mu\) is −2 ln of the likelihood ratio of μ to the best fit with \(\hat\mu\) not below the
-background's value, and 0 for \(\hat\mu>\mu\) (eq. 16). Its law follows from its value \(q_A\) on the
-Asimov data set, in which everything is as the background predicts it (eqs. 63 to 66).
+\(\tilde q_\mu\) is −2 ln of the likelihood ratio of μ to the best fit with \(\hat\mu\) not below
+the background's value, and 0 for \(\hat\mu>\mu\) (eq. 16). Its law follows from its value
+\(q_A\) on the Asimov data set, in which everything is as the background predicts it (eqs. 63 to
+66).
 """
 
 from typing import NamedTuple

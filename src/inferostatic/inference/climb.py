@@ -154,7 +154,8 @@ def climb(
         surface: the function.
         data: arrays with a leading axis of climbers.
         start: where to begin, shape (b, d).
-        low, high: the boxes, shapes (b, d).
+        low: lower ends of the boxes, shape (b, d).
+        high: upper ends.
         shared: data of all climbers; the surface is then given the pair (shared, data).
         batch: climbers in one compiled call.
     """

@@ -14,26 +14,20 @@ from scipy import special
 
 from ..estimator import Estimator
 from ..events.events import Events
-from ..inputs import Input, as_count, as_floats, as_rows, as_seed, require_finite, warn_user
+from ..inputs import Input, as_count, as_floats, as_seed, warn_user
 from ..progress import progress
 from ..world.simulator import Simulator
-from .lattice import hull, lattice
+from .grids import WHOLE_LEVEL, Tested, found_grid, given_grid, inside_box
+from .lattice import hull
 from .minimiser import NotConverged
 from .neyman import ObservedSet, ToyFitter, observe, p_value
-from .profile import as_level, chi2_quantile, place_of
+from .profile import as_level, place_of
 from .set_likelihood import SetLikelihood
 from .summed import observed_rows
 from .toys import ToyMaker, source_of
 
-#: Points along each axis of a grid that was not given, by the number of parameters of interest.
-AXIS_POINTS = {1: 61, 2: 21, 3: 9, 4: 7}
-#: A first grid reaches this many standard errors from the estimate, and is laid again until it
-#: holds the set of this level.
-REACH, WHOLE_LEVEL, MOST_GRIDS = 4.0, 0.95, 5
 #: Fraction of toy fits without convergence that is worth a warning.
 TOLERATED_FAILURES = 0.01
-
-Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -240,9 +234,9 @@ def confidence_set(
     names = tuple(space.names[i] for i in places)
     box = (space.low[places], space.high[places])
     if grid is None:
-        points, axes, tested = _found_grid(tester, names, box, progress_bar)
+        points, axes, tested = found_grid(tester, names, box, show=progress_bar)
     else:
-        points, axes = _given_grid(grid, names, box)
+        points, axes = given_grid(grid, names, box)
         tested = tester(points, show=progress_bar)
     statistic, p_values, theta = tested
     if maker is not None and fitter is not None:
@@ -271,6 +265,11 @@ class _Tester:
 
     def __init__(self, observed: ObservedSet, places: list[int], fitter: ToyFitter | None) -> None:
         self.observed, self.places, self.fitter = observed, places, fitter
+
+    @property
+    def exact(self) -> bool:
+        """Whether the test needs no more than χ²."""
+        return self.fitter is None
 
     def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
         statistic, theta = self.wilks(points)
@@ -339,125 +338,14 @@ def interesting(
     return places
 
 
-def inside_box(
-    points: np.ndarray, names: Sequence[str], box: tuple[np.ndarray, np.ndarray], what: str
-) -> np.ndarray:
-    """Points in the physical region, or a sentence."""
-    require_finite(points, what, "Give finite parameters.")
-    slack = 1e-6 * (box[1] - box[0])
-    good = np.all((points >= box[0] - slack) & (points <= box[1] + slack), axis=1)
-    if not good.all():
-        raise ValueError(
-            f"{what} must lie in the trained region and the bounds, "
-            f"{np.round(box[0], 5).tolist()} to {np.round(box[1], 5).tolist()} for "
-            f"{', '.join(names)}; got {np.round(points[~good][0], 5).tolist()}."
-        )
-    return np.clip(points, *box)
-
-
-def _given_grid(
-    grid: Input | Mapping[str, Input], names: tuple[str, ...], box: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-    if isinstance(grid, Mapping):
-        if sorted(grid) != sorted(names):
-            raise ValueError(
-                f"grid must have an axis for each parameter of interest, {', '.join(names)}; got "
-                f"{', '.join(map(str, grid))}."
-            )
-        axes = tuple(np.unique(as_floats(grid[name], f"the axis of {name}")) for name in names)
-        axes = tuple(axis.astype(np.float64) for axis in axes)
-    else:
-        values = as_floats(grid, "grid").astype(np.float64)
-        if len(names) > 1:
-            points = as_rows(values, "grid", columns=len(names), of="parameters of interest")
-            if len(points) == 0:
-                raise ValueError("grid has no points; give at least one.")
-            return inside_box(points, names, box, "grid"), None
-        axes = (np.unique(values),)
-    if any(axis.size == 0 for axis in axes):
-        raise ValueError("grid has no points; give at least one along each axis.")
-    return inside_box(lattice(axes), names, box, "grid"), axes
-
-
-def _found_grid(
-    tester: _Tester,
-    names: tuple[str, ...],
-    box: tuple[np.ndarray, np.ndarray],
-    show: bool | None,
-) -> tuple[np.ndarray, tuple[np.ndarray, ...], Tested]:
-    """A lattice that holds the set: laid by χ², then widened until the toys agree."""
-    count = AXIS_POINTS.get(len(names))
-    if count is None:
-        raise ValueError(
-            f"a grid of {len(names)} parameters is too large to be laid; give points in grid=, or "
-            "name fewer parameters= and profile the others."
-        )
-    observed = tester.observed
-    errors = np.sqrt(np.diag(observed.covariance))[tester.places]
-    best = observed.theta[tester.places]
-    low, high = np.maximum(best - REACH * errors, box[0]), np.minimum(best + REACH * errors, box[1])
-    axes: tuple[np.ndarray, ...] = ()
-    threshold = chi2_quantile(WHOLE_LEVEL, len(names))
-    for _ in range(MOST_GRIDS):
-        axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
-        accepted = tester.wilks(lattice(axes))[0] < threshold
-        low, high, good = _next_box(axes, accepted, box)
-        if good:
-            break
-    points, tested = np.zeros((0, len(names))), None
-    for _ in range(MOST_GRIDS):
-        points = lattice(axes)
-        tested = tester(points, show=show)
-        low, high, good = _next_box(axes, tested[1] > 1 - WHOLE_LEVEL, box, narrower=False)
-        if good or tester.fitter is None:
-            break
-        axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
-    assert tested is not None
-    return points, axes, tested
-
-
-def _next_box(
-    axes: tuple[np.ndarray, ...],
-    accepted: np.ndarray,
-    box: tuple[np.ndarray, np.ndarray],
-    *,
-    narrower: bool = True,
-) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Where the next lattice should lie, and whether this one will do."""
-    low = np.array([axis[0] for axis in axes])
-    high = np.array([axis[-1] for axis in axes])
-    width, cell = high - low, (high - low) / np.array([len(axis) - 1 for axis in axes])
-    if not accepted.any():
-        # Narrower than a cell, or elsewhere: look around first.
-        wider = np.maximum(low - width, box[0]), np.minimum(high + width, box[1])
-        return *wider, bool(np.all(wider[0] == low) and np.all(wider[1] == high))
-    chosen = lattice(axes)[accepted]
-    first, last = chosen.min(axis=0), chosen.max(axis=0)
-    below = (first <= low + 0.5 * cell) & (low > box[0])
-    above = (last >= high - 0.5 * cell) & (high < box[1])
-    next_low = np.where(below, np.maximum(low - width, box[0]), low)
-    next_high = np.where(above, np.minimum(high + width, box[1]), high)
-    grown = bool(np.any(below | above))
-    if grown or not narrower:
-        return next_low, next_high, not grown
-    tight_low = np.maximum(first - 2 * cell, low)
-    tight_high = np.minimum(last + 2 * cell, high)
-    small = tight_high - tight_low < 0.6 * width
-    return (
-        np.where(small, tight_low, low),
-        np.where(small, tight_high, high),
-        not bool(small.any()),
-    )
-
-
 def _of_toys(maker: ToyMaker, fitter: ToyFitter) -> list[str]:
     notes = [f"{maker.toys:,} toys at each point; {maker.source.describe()}"]
     if maker.shared > 0:
         # The variance of a mean of indicators whose correlation is at most the shared fraction.
         error = np.sqrt(0.25 * (1 / maker.toys + maker.shared))
         notes.append(
-            f"two toys share {maker.shared:.2%} of their events on average, so a p-value's standard "
-            f"error is at most {error:.3f}; give a larger pool= to lower it"
+            f"two toys share {maker.shared:.2%} of their events on average, so a p-value's "
+            f"standard error is at most {error:.3f}; give a larger pool= to lower it"
         )
     if fitter.failed:
         share = fitter.failed / fitter.fits

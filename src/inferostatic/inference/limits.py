@@ -1,7 +1,6 @@
 """Upper limits of one parameter, observed and expected, by CLs or CLs+b."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,17 +11,18 @@ from ..events.simulate import simulate_at
 from ..inputs import Input, as_count, as_floats, as_rows, as_seed, require_finite, warn_user
 from ..progress import progress
 from ..world.simulator import Simulator, require_simulator
-from .asymptotics import BANDS, Confidence, asymptotic, asymptotic_expected, of_toys, one_sided_tail
-from .confidence_set import inside_box, observed_or_told
-from .neyman import TIE, ObservedSet, ToyFits, ToyFitter, observe
+from .asymptotics import BANDS
+from .confidence_set import observed_or_told
+from .grids import inside_box
+from .limit_curves import Asymptotic, WithToys, crossings, interpolated, statistic
+from .neyman import ObservedSet, ToyFitter, observe
 from .profile import as_level, place_of
 from .set_likelihood import SetLikelihood
 from .summed import observed_rows
-from .surrogate import Toys
 from .toys import Simulated, ToyMaker
 
-#: Values that are scanned first, and how often the cell that holds a limit is divided by ten.
-SCANNED, DIVISIONS = 40, 4
+#: Values that are scanned first.
+SCANNED = 40
 #: Values that are tested with toys.
 TESTED = 12
 #: An Asimov set of simulated events has this many times the observed events, or this many.
@@ -130,7 +130,7 @@ def upper_limit(
         simulator: function (theta, rng) -> x, for toys and for the Asimov set of many events.
         toys: number of toys at each value, with and without signal; asymptotic formulae if omitted.
         asimov: the data set that the background predicts, for n = 1 event x: an event, or a
-            function of the fitted θ without signal that returns it. For many events it is simulated.
+            function of the fitted θ without signal that returns it. Simulated for many events.
         scan: values to test with toys; found if omitted.
         pool: events simulated at each θ, from which toys are drawn without replacement.
         constraints: measurements of single parameters made elsewhere, {"name": (mean, sd)}.
@@ -153,7 +153,7 @@ def upper_limit(
     observed = observed_or_told(space, rows)
     quiet = observed.conditional([place], np.array([[nothing]])).theta[0]
     set_without_signal, notes = _asimov(estimator, observed, quiet, asimov, simulator, seed)
-    curves: _Asymptotic | _WithToys = _Asymptotic(observed, set_without_signal, place, test)
+    curves: Asymptotic | WithToys = Asymptotic(observed, set_without_signal, place, test)
     high = float(space.high[place])
     cell = (high - nothing) / SCANNED
     values = nothing + cell * np.arange(1, SCANNED + 1)
@@ -164,7 +164,7 @@ def upper_limit(
                 "CLs by asymptotic formulae needs the Asimov data set: give asimov= (for one event "
                 "x) or simulator= (for many), or toys= with simulator=."
             )
-        limits = _crossings(curves, values, 1 - level, nothing)
+        limits = crossings(curves, values, 1 - level, nothing)
     else:
         maker = ToyMaker(
             Simulated(simulator, estimator),  # pyright: ignore[reportArgumentType]
@@ -174,7 +174,7 @@ def upper_limit(
             space.precision,
             seed,
         )
-        with_toys = _WithToys(observed, ToyFitter(space, observed, maker), quiet, place, test)
+        with_toys = WithToys(observed, ToyFitter(space, observed, maker), quiet, place, test)
         chosen = _chosen(scan, curves, values, 1 - level, nothing, space, place)
         values = chosen
         table = np.empty((len(values), 6))
@@ -183,7 +183,7 @@ def upper_limit(
                 one, five = with_toys(values[i : i + 1])
                 table[i] = one[0], *five[0]
                 advance(1, f"{space.names[place]} = {value:.4g}")
-        limits = np.array([_interpolated(values, column, 1 - level) for column in table.T])
+        limits = np.array([interpolated(values, column, 1 - level) for column in table.T])
         notes.append(
             f"{maker.toys:,} toys at each value with and without signal; " + maker.source.describe()
         )
@@ -270,123 +270,15 @@ def _asimov(
     return observe(space, x, weight=np.full(count, share)), [note]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Asymptotic:
-    """CLs or CLs+b at any values, observed (m,) and expected (m, 5), by the formulae."""
-
-    observed: ObservedSet
-    asimov: ObservedSet | None
-    place: int
-    test: str
-
-    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        q = statistic(self.observed, self.place, values)
-        if self.asimov is None:
-            return one_sided_tail(q), np.full((len(q), 5), np.nan)
-        q_asimov = statistic(self.asimov, self.place, values)
-        return (
-            asymptotic(q, q_asimov).value(self.test),
-            asymptotic_expected(q_asimov).value(self.test),
-        )
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _WithToys:
-    """The same from toys."""
-
-    observed: ObservedSet
-    fitter: ToyFitter
-    quiet: np.ndarray
-    place: int
-    test: str
-
-    @functools.cached_property
-    def without_signal(self) -> tuple[Toys, ToyFits]:
-        """Toys of background alone and their best fits: the same for all values."""
-        toys = self.fitter.maker.at(self.quiet)
-        return toys, self.fitter.fit(toys, [])
-
-    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        fitter, place = self.fitter, self.place
-        held = self.observed.conditional([place], values[:, None])
-        q = statistic(self.observed, place, values)
-        without, best_without = self.without_signal
-        one, five = np.empty(len(values)), np.empty((len(values), 5))
-        for i, value in enumerate(values):
-            toys = fitter.maker.at(held.theta[i])
-            sides = [(toys, fitter.fit(toys, [])), (without, best_without)]
-            signal, background = (
-                one_sided(
-                    best.value,
-                    fitter.fit(some, [place], values[i : i + 1]).value,
-                    best.theta[:, place],
-                    value,
-                )
-                for some, best in sides
-            )
-            one[i] = of_toys(signal, background, q[i : i + 1], TIE).value(self.test)[0]
-            every = of_toys(signal, background, background, TIE).value(self.test)
-            five[i] = np.quantile(every, _LEVELS)
-        return one, five
-
-
-#: Probabilities of fluctuations up to the bands.
-_LEVELS = Confidence(*(asymptotic_expected(np.zeros(1)))).background[0]
-
-
-def one_sided(best: np.ndarray, held: np.ndarray, fitted: np.ndarray, value: float) -> np.ndarray:
-    """The statistic q̃: 0 where the fitted value lies above the tested one."""
-    return np.where(fitted > value, 0.0, np.maximum(2 * (best - held), 0.0))
-
-
-def statistic(data: ObservedSet, place: int, values: np.ndarray) -> np.ndarray:
-    """q̃ of one set of events at several values."""
-    found = data.conditional([place], values[:, None])
-    return one_sided(np.full(len(values), data.value), found.value, data.theta[place], values)
-
-
 def _pool(toys: int, events: int, asked: int | None) -> int:
     if asked is not None:
         return ToyMaker.size_of_pool(toys, events, as_count(asked, "pool"))
     return ToyMaker.size_of_pool(toys, events, max(POOL_TIMES * events, POOL_LEAST))
 
 
-def _crossings(
-    curves: _Asymptotic, values: np.ndarray, threshold: float, nothing: float
-) -> np.ndarray:
-    """Where the observed and the five expected curves fall below the threshold, shape (6,)."""
-    table = _table(curves, values)
-    if np.all(np.isnan(table[:, 1:])):
-        table = table[:, :1]
-    ends = np.full((6, 2), np.nan)
-    for k, column in enumerate(table.T):
-        below = np.flatnonzero(column < threshold)
-        if len(below):
-            first = below[0]
-            ends[k] = values[first - 1] if first else nothing, values[first]
-    found = np.flatnonzero(~np.isnan(ends[:, 0]))
-    if len(found) == 0:
-        return ends[:, 1]
-    for _ in range(DIVISIONS):
-        # All brackets are divided in one call.
-        inner = ends[found, :1] + (ends[found, 1:] - ends[found, :1]) * np.linspace(0.1, 0.9, 9)
-        rows = _table(curves, inner.ravel()).reshape(len(found), 9, 6)
-        for k, (row, which) in enumerate(zip(rows, found, strict=True)):
-            below = np.flatnonzero(row[:, which] < threshold)
-            edges = np.concatenate([[ends[which, 0]], inner[k], [ends[which, 1]]])
-            first = below[0] + 1 if len(below) else 10
-            ends[which] = edges[first - 1], edges[first]
-    return ends.mean(axis=1)
-
-
-def _table(curves: _Asymptotic, values: np.ndarray) -> np.ndarray:
-    observed, expected = curves(values)
-    return np.column_stack([observed, expected])
-
-
 def _chosen(
     scan: Input | None,
-    curves: _Asymptotic,
+    curves: Asymptotic,
     values: np.ndarray,
     threshold: float,
     nothing: float,
@@ -400,7 +292,7 @@ def _chosen(
             raise ValueError("scan must have at least two values.")
         box = (space.low[[place]], space.high[[place]])
         return inside_box(given[:, None], (space.names[place],), box, "scan")[:, 0]
-    limits = _crossings(curves, values, threshold, nothing)
+    limits = crossings(curves, values, threshold, nothing)
     if curves.asimov is not None and not np.isnan(limits[[0, 5]]).any():
         top = 1.2 * (np.nanmax(limits) - nothing)
     else:
@@ -408,15 +300,3 @@ def _chosen(
         top = (values[far[0]] if len(far) else values[-1]) - nothing
     top = min(top, values[-1] - nothing)
     return nothing + top * np.arange(1, TESTED + 1) / TESTED
-
-
-def _interpolated(values: np.ndarray, curve: np.ndarray, threshold: float) -> float:
-    """Where a curve of toys falls below the threshold, with its logarithm linear in between."""
-    below = np.flatnonzero(curve < threshold)
-    if len(below) == 0 or below[0] == 0:
-        return float("nan")
-    a, b = below[0] - 1, below[0]
-    # Few toys may leave nothing below the threshold.
-    high, low = np.log(curve[a]), np.log(max(curve[b], 0.1 * threshold))
-    fraction = (high - np.log(threshold)) / max(high - low, 1e-300)
-    return float(values[a] + min(fraction, 1.0) * (values[b] - values[a]))

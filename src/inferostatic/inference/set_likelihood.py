@@ -171,9 +171,10 @@ class SetLikelihood:
             start: where to begin.
             measured: what each set's constraints measured, (b, d); the observed values if omitted.
             weight: of the n events.
-            low, high: the boxes, (b, d) or (d,), if not the whole region.
+            low: lower ends of the boxes, (b, d) or (d,), if not the whole region.
+            high: upper ends.
         """
-        count, events = len(start), x.shape[1]
+        events = x.shape[1]
         rows = min(MOST_ROWS, 1 << (events - 1).bit_length())
         chunks = -(-events // rows)
         padding = chunks * rows - events
