@@ -45,7 +45,7 @@ PAIRS: Final = (
     ((4.0, 1.0, 3.0), (3.2, 1.2, 3.4)),
     ((1.0, 1.0, 4.5), (4.5, 4.5, 1.0)),
 )
-CROSS_POINTS, CROSS_EVENTS, CROSS_REFERENCE = 8, 1000, 200_000
+CROSS_POINTS, CROSS_EVENTS, CROSS_REFERENCE = 8, 1000, 100_000
 COUNTED: Final = 24
 LEVELS: Final = (0.68, 0.95)
 TESTED_MU: Final = (1.0, 2.0, 3.0)
@@ -243,7 +243,9 @@ def measured_cross_entropy(
     x = drawn(theta, CROSS_EVENTS, (51, seed))
     first = ist.maximum_likelihood(estimator, x)
     reference = drawn(first.theta, CROSS_REFERENCE, (52, seed))
-    found = ist.cross_entropy_fit(estimator, x, reference, theta_reference=first.theta)
+    found = ist.cross_entropy_fit(
+        estimator, x, reference, theta_reference=first.theta, start=first.theta
+    )
     mean = estimator.score(reference, first.theta).mean(axis=0)
     return {
         "theta": numbers(theta),
