@@ -24,6 +24,12 @@ def test_the_true_score_has_the_true_information() -> None:
     assert (np.diag(found.information_error) < 0.07 * np.diag(TOY.fisher(THETA))).all()
 
 
+def test_with_many_events_it_is_known_to_a_percent() -> None:
+    found = response(exact_normal(), [0.3], _normal, n=1_000_000, seed=1)
+    assert found.information_error[0, 0] < 0.015
+    within(found.information, np.eye(1), found.information_error)
+
+
 def test_stretched_and_tilted_scores_hold_the_same_information() -> None:
     """E[ŝŝᵀ] would be 0.49 of the truth, −E[∇²φ] 0.7 of it."""
     wrong = exact_dirichlet(stretch=0.7, tilt=0.1)
