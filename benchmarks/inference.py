@@ -22,12 +22,11 @@ import numpy as np
 from scipy.stats import chi2
 
 import inferostatic as ist
-from counting import PyhfProfile, asymptotic_cls, expected
+from counting import LearnedProfile, PyhfProfile, limit
 from counting import simulator as counting_simulator
 from exact_posterior import exact_moments, exact_samples
 from inferostatic.inference.cross_entropy import CrossEntropy
-from inferostatic.inference.likelihood import NegativeLogLikelihood, PerEvent
-from inferostatic.inference.minimiser import Problem
+from inferostatic.inference.likelihood import PerEvent
 from inferostatic.inference.response import response
 from record import RESULTS, Log
 from trained import COUNTING, DIRICHLET, trained
@@ -47,7 +46,7 @@ PAIRS: Final = (
     ((4.0, 1.0, 3.0), (3.2, 1.2, 3.4)),
     ((1.0, 1.0, 4.5), (4.5, 4.5, 1.0)),
 )
-CROSS_POINTS, CROSS_EVENTS, CROSS_REFERENCE = 5, 1000, 50_000
+CROSS_POINTS, CROSS_EVENTS, CROSS_REFERENCE = 6, (100, 1000), 50_000
 COUNTED: Final = 24
 LEVELS: Final = (0.68, 0.95)
 TESTED_MU: Final = (1.0, 2.0, 3.0)
@@ -69,10 +68,10 @@ def numbers(values: Any) -> list[Any]:  # noqa: ANN401
     return [float(f"{value:.5g}") for value in np.ravel(values)]
 
 
-def each_of(log: Log, key: str) -> dict[Any, list[dict[str, Any]]]:
+def each_of(rows: list[dict[str, Any]], key: str) -> dict[Any, list[dict[str, Any]]]:
     """Rows by what they have in a column."""
-    names = dict.fromkeys(row[key] for row in log.rows)
-    return {name: [row for row in log.rows if row[key] == name] for name in names}
+    names = dict.fromkeys(row[key] for row in rows)
+    return {name: [row for row in rows if row[key] == name] for name in names}
 
 
 def column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
@@ -109,7 +108,7 @@ def tell_fisher(log: Log) -> None:
     """Means over the points and the largest error of all."""
     print("\nrelative error of the diagonal: aimed at 3% on average, 8% at each point")
     print(f"{'estimator':28}{'form':10}{'mean |e|':>10}{'mean e':>10}{'largest':>10}{'> 8%':>7}")
-    for name, rows in each_of(log, "estimator").items():
+    for name, rows in each_of(log.rows, "estimator").items():
         for form in ("scores", "hessian", "response"):
             errors = column(rows, form)
             print(
@@ -169,7 +168,7 @@ def tell_posterior(log: Log) -> None:
     print("\naimed at: C2ST 0.53; |shift| 0.25 and |ratio − 1| 0.1 as medians over the sets")
     heads = ("C2ST", "worst", "|shift|", "by parameter", "|ratio − 1|", "by parameter")
     print(f"{'estimator':28}" + "".join(f"{head:>22}" for head in heads))
-    for name, rows in each_of(log, "estimator").items():
+    for name, rows in each_of(log.rows, "estimator").items():
         single = [row["c2st"] for row in rows if row["events"] == 1]
         sets = [row for row in rows if row["events"] > 1]
         shift, ratio = np.abs(column(sets, "shift")), np.abs(column(sets, "ratio") - 1)
@@ -232,60 +231,38 @@ def tell_reweighting(log: Log) -> None:
 
 
 def cross_entropy(log: Log, name: str) -> None:
-    """Both fits of 1,000 events, at several points."""
-    estimator = trained(name)
-    for place, theta in enumerate(inner_points(estimator, CROSS_POINTS, seed=50)):
-        log.row(
-            {"estimator": name, "point": place},
-            lambda t=theta, p=place: measured_cross_entropy(estimator, t, p),
-        )
+    """Both fits of sets of events, at several points."""
+    estimator, simulator = trained(name), {**DIRICHLET, **COUNTING}[name].simulator
+    for count in CROSS_EVENTS:
+        for place, theta in enumerate(inner_points(estimator, CROSS_POINTS, seed=50)):
+            log.row(
+                {"estimator": name, "events": count, "point": place},
+                lambda t=theta, c=count, p=place: measured_fits(estimator, simulator, t, c, p),
+            )
 
 
-def measured_cross_entropy(
-    estimator: ist.Estimator, theta: np.ndarray, seed: int
+def measured_fits(
+    estimator: ist.Estimator,
+    simulator: Any,
+    theta: np.ndarray,
+    count: int,
+    seed: int,  # noqa: ANN401
 ) -> dict[str, Any]:
     """Differences in standard errors, where the reference is simulated at the first estimate."""
-    x = drawn(theta, CROSS_EVENTS, (51, seed))
+    x = simulator(np.tile(theta, (count, 1)), np.random.default_rng((51, seed)))
     first = ist.maximum_likelihood(estimator, x)
-    reference = drawn(first.theta, CROSS_REFERENCE, (52, seed))
+    many = np.tile(first.theta, (CROSS_REFERENCE, 1))
+    reference = simulator(many, np.random.default_rng((52, seed)))
     found = ist.cross_entropy_fit(
         estimator, x, reference, theta_reference=first.theta, start=first.theta
     )
-    again = without_mean_score(estimator, x, reference, first.theta)
     return {
         "theta": numbers(theta),
         "difference": numbers((found.theta - first.theta) / first.errors),
-        "rest": numbers((found.theta - again) / first.errors),
         "pull": numbers((first.theta - theta) / first.errors),
         "pull_cross_entropy": numbers((found.theta - theta) / found.errors),
         "gradient": gradient_error(estimator, x, reference[:2000], first.theta, theta),
     }
-
-
-class Tilt:
-    """The term of −ln L that takes a mean from the score of every event."""
-
-    def __init__(self, mean: np.ndarray) -> None:
-        self.mean = mean
-
-    def both(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient."""
-        return CROSS_EVENTS * float(self.mean @ theta), CROSS_EVENTS * self.mean
-
-
-def without_mean_score(
-    estimator: ist.Estimator, x: np.ndarray, reference: np.ndarray, theta: np.ndarray
-) -> np.ndarray:
-    """The estimate of largest likelihood if the mean score at θ were 0, as a true one's is.
-
-    The cross-entropy fit, whose gradients are differences of observed and reference scores, has
-    this built in; the maximum likelihood has not.
-    """
-    objective = NegativeLogLikelihood(estimator, x)
-    objective.terms.append(Tilt(estimator.score(reference, theta).mean(axis=0)))
-    region = estimator.region
-    problem = Problem(objective, estimator.theta_names, region.theta_low, region.theta_high, {})
-    return np.array(problem.lowest(theta[None])[0].values)
 
 
 def gradient_error(
@@ -306,22 +283,21 @@ def gradient_error(
 
 def tell_cross_entropy(log: Log) -> None:
     """Differences over the points."""
-    print("\naimed at: a difference of 0.3 standard errors of 1,000 events")
-    print("rest: the difference where the learned mean score is taken out of the likelihood")
-    heads = ("median |d|", "largest", "median |rest|", "largest", "pull²", "pull² CE", "gradient")
-    print(f"{'estimator':28}" + "".join(f"{head:>14}" for head in heads))
-    for name, rows in each_of(log, "estimator").items():
-        difference, rest = (np.abs(column(rows, name)) for name in ("difference", "rest"))
-        values = (
-            np.median(difference),
-            difference.max(),
-            np.median(rest),
-            rest.max(),
-            np.mean(column(rows, "pull") ** 2),
-            np.mean(column(rows, "pull_cross_entropy") ** 2),
-            column(rows, "gradient").max(),
-        )
-        print(f"{name:28}" + "".join(f"{value:14.3g}" for value in values))
+    print("\naimed at: a difference of 0.3 standard errors. Mean squared pulls should be near 1")
+    heads = ("events", "median |d|", "largest", "pull²", "pull² CE", "gradient")
+    print(f"{'estimator':28}" + "".join(f"{head:>12}" for head in heads))
+    for name, group in each_of(log.rows, "estimator").items():
+        for count, rows in each_of(group, "events").items():
+            difference = np.abs(column(rows, "difference"))
+            values = (
+                count,
+                np.median(difference),
+                difference.max(),
+                np.mean(column(rows, "pull") ** 2),
+                np.mean(column(rows, "pull_cross_entropy") ** 2),
+                column(rows, "gradient").max(),
+            )
+            print(f"{name:28}" + "".join(f"{value:12.3g}" for value in values))
 
 
 def pyhf(log: Log, name: str) -> None:
@@ -336,54 +312,42 @@ def pyhf(log: Log, name: str) -> None:
 
 
 def measured_pyhf(estimator: ist.Estimator, x: np.ndarray) -> dict[str, Any]:
-    """The ends of both intervals, and both CLs."""
-    exact, found = PyhfProfile(x), ist.maximum_likelihood(estimator, x[None])
+    """The ends of both intervals, both CLs and both limits."""
+    exact, found = PyhfProfile(x), LearnedProfile(estimator, x)
     row: dict[str, Any] = {
         "x": numbers(x),
-        "mu": numbers([found.theta[0], exact.theta[0]]),
+        "mu": numbers([found.fit.theta[0]]),
+        "pyhf_mu": numbers([exact.theta[0]]),
     }
     for level in LEVELS:
-        row[f"interval_{level}"] = numbers(found.interval(level)[0])
-        row[f"pyhf_{level}"] = numbers(exact.interval(chi2.ppf(level, 1)))
-    row["cls"] = numbers([learned_cls(estimator, x, mu) for mu in TESTED_MU])
-    row["pyhf_cls"] = numbers([exact.cls(mu) for mu in TESTED_MU])
+        row[f"interval_{level}"] = numbers(found.interval(level))
+        row[f"pyhf_interval_{level}"] = numbers(exact.interval(chi2.ppf(level, 1)))
+    for kind, profile in (("", found), ("pyhf_", exact)):
+        row[f"{kind}cls"] = numbers([profile.cls(mu) for mu in TESTED_MU])
+        row[f"{kind}limit"] = limit(profile)
     return row
-
-
-def learned_cls(estimator: ist.Estimator, x: np.ndarray, mu: float) -> float:
-    """The observed CLs of q̃_μ from the learned profile likelihood."""
-    null = ist.maximum_likelihood(estimator, x[None], fixed={"mu": 0.0})
-    asimov = expected(null.theta[None])[0]
-    return asymptotic_cls(*(learned_q(estimator, one, mu) for one in (x, asimov)))
-
-
-def learned_q(estimator: ist.Estimator, x: np.ndarray, mu: float) -> float:
-    """q̃_μ of the learned likelihood: −2 ln of its ratio to the best fit with 0 ≤ μ̂ ≤ μ."""
-    held, best = (
-        ist.maximum_likelihood(estimator, x[None], fixed={"mu": mu}),
-        ist.maximum_likelihood(estimator, x[None]),
-    )
-    if best.theta[0] > mu:
-        return 0.0
-    if best.theta[0] < 0:
-        best = ist.maximum_likelihood(estimator, x[None], fixed={"mu": 0.0})
-    return max(0.0, 2 * (best.log_likelihood - held.log_likelihood))
 
 
 def tell_pyhf(log: Log) -> None:
     """Differences of the ends as parts of the length."""
     print("\naimed at: 5% of the length of pyhf's interval")
     print(f"{'estimator':28}{'level':>8}{'median':>10}{'mean lower':>12}{'upper':>10}{'worst':>10}")
-    for name, rows in each_of(log, "estimator").items():
+    for name, rows in each_of(log.rows, "estimator").items():
         for level in LEVELS:
-            ours, theirs = (column(rows, f"{kind}_{level}") for kind in ("interval", "pyhf"))
+            ours, theirs = (column(rows, f"{kind}interval_{level}") for kind in ("", "pyhf_"))
             parts = (ours - theirs) / np.diff(theirs, axis=1)
             print(
                 f"{name:28}{level:8.2f}{np.median(np.abs(parts)):10.2%}"
                 f"{parts[:, 0].mean():12.2%}{parts[:, 1].mean():10.2%}{np.abs(parts).max():10.2%}"
             )
+        length = np.diff(column(rows, f"pyhf_interval_{LEVELS[0]}"), axis=1)[:, 0]
+        away = np.abs(column(rows, "limit") - column(rows, "pyhf_limit")) / length
+        print(
+            f"{name:28}CLs limits: median |difference| {np.median(away):.2%} of the 68% interval, "
+            f"largest {away.max():.2%}"
+        )
         for place, mu in enumerate(TESTED_MU):
-            ours, theirs = (column(rows, kind)[:, place] for kind in ("cls", "pyhf_cls"))
+            ours, theirs = (column(rows, f"{kind}cls")[:, place] for kind in ("", "pyhf_"))
             print(
                 f"{name:28}CLs at μ = {mu:.0f}: median |difference| "
                 f"{np.median(np.abs(ours - theirs)):.4f}, largest {np.abs(ours - theirs).max():.4f}"
@@ -394,7 +358,7 @@ PARTS: Final[dict[str, tuple[Callable[..., None], Callable[..., None], Any]]] = 
     "fisher": (fisher, tell_fisher, DIRICHLET),
     "posterior": (posterior, tell_posterior, DIRICHLET),
     "reweighting": (reweighting, tell_reweighting, DIRICHLET),
-    "cross_entropy": (cross_entropy, tell_cross_entropy, DIRICHLET),
+    "cross_entropy": (cross_entropy, tell_cross_entropy, {**COUNTING, **DIRICHLET}),
     "pyhf": (pyhf, tell_pyhf, COUNTING),
 }
 
