@@ -209,7 +209,8 @@ def cross_entropy_fit(
         event_weights(weight_reference, len(rows_reference), "weight_reference"),
     )
     problem = Problem(objective, names, low, high, checked_fixed(fixed, names, low, high))
-    minuit, _ = problem.lowest(problem.starts(start, starts))
+    # The errors are those of the sandwich, with a Hessian of its own.
+    minuit, _ = problem.lowest(problem.starts(start, starts), hesse=False)
     return _result(minuit, problem, objective, throw=throw)
 
 
@@ -222,6 +223,12 @@ def _result(
 ) -> CrossEntropyFit:
     theta = np.array(minuit.values)
     valid, message = problem.verdict(minuit)
+    block = np.ix_(problem.free, problem.free)
+    hessian = np.full((len(theta), len(theta)), np.nan)
+    if valid:
+        hessian = objective.hessian(theta, np.array(minuit.errors), problem)
+        if not np.linalg.eigvalsh(hessian[block]).min() > 0:
+            valid, message = False, "the Hessian at the estimate is not positive: the loss is flat"
     if valid and problem.at_edge(theta).any():
         warn_user(message + "; its errors are not meaningful. Simulate wider.")
     if throw and not valid:
@@ -231,7 +238,10 @@ def _result(
         )
     parts = [np.full((len(theta), len(theta)), np.nan)] * 2
     if valid:
-        parts = _sandwiches(objective, theta, np.array(minuit.errors), problem)
+        inverse = np.zeros((len(theta), len(theta)))
+        inverse[block] = np.linalg.inv(hessian[block])
+        # Of the covariance of θ̂, what the observed and what the reference events make.
+        parts = [inverse @ meat @ inverse for meat in objective.gradient_covariances(theta)]
     covariance = parts[0] + parts[1]
     variance = np.diag(covariance)
     share = np.divide(np.diag(parts[1]), variance, out=np.zeros(len(theta)), where=variance != 0)
@@ -244,13 +254,3 @@ def _result(
         message=message,
         names=problem.names,
     )
-
-
-def _sandwiches(
-    objective: CrossEntropy, theta: np.ndarray, steps: np.ndarray, problem: Problem
-) -> list[np.ndarray]:
-    """The covariance of θ̂ made by the observed and by the reference events."""
-    block = np.ix_(problem.free, problem.free)
-    inverse = np.zeros((len(theta), len(theta)))
-    inverse[block] = np.linalg.inv(objective.hessian(theta, steps, problem)[block])
-    return [inverse @ meat @ inverse for meat in objective.gradient_covariances(theta)]
