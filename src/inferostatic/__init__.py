@@ -25,6 +25,8 @@ from .inference.calibrated import calibrated_fit as calibrated_fit
 from .inference.calibration import Calibration as Calibration
 from .inference.centring import CentringReport as CentringReport
 from .inference.centring import centre as centre
+from .inference.confidence_set import ConfidenceSet as ConfidenceSet
+from .inference.confidence_set import confidence_set as confidence_set
 from .inference.cross_entropy import CrossEntropyFit as CrossEntropyFit
 from .inference.cross_entropy import cross_entropy_fit as cross_entropy_fit
 from .inference.fisher import fisher as fisher

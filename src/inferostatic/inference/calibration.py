@@ -20,6 +20,8 @@ CELLS = 8
 #: Parts of the events, those nearest to the anchor, from which the mean may be learned; by how much
 #: a smaller one must predict the nearest events better, in nats; and how many those are.
 PARTS, BETTER, NEAR_EVENTS = (1.0, 0.4, 0.15), 2.0, 4000
+#: Events nearest to an anchor that are used at all: more would hardly tell more there.
+MOST_EVENTS = 500_000
 #: Events from which the scatter is learned, at most.
 SCATTER_EVENTS = 20_000
 FEWEST_EVENTS = 1000
@@ -132,26 +134,19 @@ class Calibration:
 
     def _learned(self, anchor: np.ndarray) -> Expectation:
         theta, x, weight = self.rows
-        if len(self.events) == 1:
-            score = self.score(x, anchor)
-        else:
-            pairs = zip(self.estimators, self.events, strict=True)
-            score = np.concatenate([estimator.score(part.x, anchor) for estimator, part in pairs])
         box = Coordinates.of_box(self.low, self.high)
         order = np.argsort(np.sum(np.square(box(theta) - box(anchor[None])), axis=1))
-        near = order[:NEAR_EVENTS]
+        order = order[:MOST_EVENTS]
+        theta, x, weight = theta[order], x[order], weight[order]
+        score = self._unseen(order, x, anchor)
+        near = slice(0, NEAR_EVENTS)
         # What scatters in the observed events is the mean over the estimators.
         scattered = score[near] if len(self.events) == 1 else self.score(x[near], anchor)
         unit = _unit(theta[near], scattered, weight[near])
         white = score @ unit.T
-        rows = order[: int(_chosen(theta, white, weight, order) * len(order))]
-        mean = learn_mean(
-            theta[rows],
-            white[rows],
-            _box(theta[rows]),
-            degree=DEGREES[0],
-            weight=weight[rows],
-        )
+        count = int(_chosen(theta, white, weight) * len(theta))
+        theta, white, weight = theta[:count], white[:count], weight[:count]
+        mean = learn_mean(theta, white, _box(theta), degree=DEGREES[0], weight=weight)
         covariance = learn_covariance(
             theta[near],
             scattered @ unit.T - mean.at(theta[near]),
@@ -159,7 +154,20 @@ class Calibration:
             degree=DEGREES[1],
             weight=weight[near],
         )
-        return Expectation(anchor, unit, mean, covariance, theta[rows], x[rows])
+        return Expectation(anchor, unit, mean, covariance, theta, x[:count])
+
+    def _unseen(self, rows: np.ndarray, x: np.ndarray, anchor: np.ndarray) -> np.ndarray:
+        """Each event's score by the estimator that was not trained on it, or by all of them."""
+        if len(self.events) == 1:
+            return self.score(x, anchor)
+        ends = np.cumsum([len(part) for part in self.events])
+        owner = np.searchsorted(ends, rows, side="right")
+        score = np.empty((len(rows), len(self.names)))
+        for number, estimator in enumerate(self.estimators):
+            mine = owner == number
+            if mine.any():
+                score[mine] = estimator.score(x[mine], anchor)
+        return score
 
     def expectation_near(
         self, anchor: np.ndarray, coordinates: Coordinates, theta: np.ndarray, x: np.ndarray
@@ -211,14 +219,16 @@ def _unit(theta: np.ndarray, score: np.ndarray, weight: np.ndarray) -> np.ndarra
     return (vectors / np.sqrt(size)) @ vectors.T
 
 
-def _chosen(theta: np.ndarray, values: np.ndarray, weight: np.ndarray, order: np.ndarray) -> float:
-    """The part of the events whose polynomial predicts left-out ones near the anchor best."""
-    learning, testing = order[::2], order[1 : NEAR_EVENTS + 1 : 2]
+def _chosen(theta: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
+    """The part of the events, nearest first, that predicts left-out ones near the anchor best."""
+    learning = slice(0, None, 2)
+    testing = slice(1, NEAR_EVENTS + 1, 2)
     losses = []
     for part in PARTS:
-        rows = learning[: int(part * len(learning))]
-        if len(rows) < NEAR_EVENTS // 2:
+        count = int(part * len(theta[learning]))
+        if count < NEAR_EVENTS // 2:
             break
+        rows = slice(0, 2 * count, 2)
         mean = learn_mean(
             theta[rows], values[rows], _box(theta[rows]), degree=DEGREES[0], weight=weight[rows]
         )

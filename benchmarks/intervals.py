@@ -1,8 +1,8 @@
 """How often confidence intervals hold the truth, and how long they are.
 
-    python benchmarks/coverage.py single            single events of the Dirichlet, Neyman sets
-    python benchmarks/coverage.py dirichlet         100 and 10,000 events of the Dirichlet
-    python benchmarks/coverage.py pythia            4,000 hadronic Z decays by Pythia 8
+    python benchmarks/intervals.py single            single events of the Dirichlet, Neyman sets
+    python benchmarks/intervals.py dirichlet         100 and 10,000 events of the Dirichlet
+    python benchmarks/intervals.py pythia            4,000 hadronic Z decays by Pythia 8
 
 Pseudo-experiments have θ of their own, drawn in the inner part of the prior. Each is fitted by
 `calibrated_fit` without and with a simulator and, beside it, by the maximum of the summed potential
@@ -12,7 +12,7 @@ million events that is the same for all data sets; and beside them by the χ² o
 means with a cubic response, as tuning tools do.
 
 The work is shared by `--processes` processes, also on one GPU. Estimators and simulated events are
-kept in `benchmarks/.cache`; results are in `benchmarks/results/coverage-<part>.json`.
+kept in `benchmarks/.cache`; results are in `benchmarks/results/intervals-<part>.json`.
 """
 
 import argparse
@@ -319,7 +319,7 @@ def record(name: str, tables: list[dict[str, Any]]) -> None:
         print("  ".join(f"{key} {plain(value)}" for key, value in table.items()), flush=True)
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps({"made": made(), "rows": plain(tables)}, indent=1)
-    (RESULTS / f"coverage-{name}.json").write_text(text + "\n")
+    (RESULTS / f"intervals-{name}.json").write_text(text + "\n")
 
 
 def main() -> None:
