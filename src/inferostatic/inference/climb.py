@@ -171,8 +171,8 @@ def climb(
             rows = left[first : first + size]
             padded = np.resize(rows, size)
             part = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), data)
-            box = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
-            found = _climb(surface, part, shared, *box, jnp.asarray(most))
+            begin, below, above = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
+            found = _climb(surface, part, shared, begin, below, above, jnp.asarray(most))
             value[rows], theta[rows], done[rows], hessian[rows] = (
                 np.asarray(a)[: len(rows)] for a in found
             )

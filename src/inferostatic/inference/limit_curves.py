@@ -79,7 +79,9 @@ class WithToys:
 _LEVELS = Confidence(*(asymptotic_expected(np.zeros(1)))).background[0]
 
 
-def one_sided(best: np.ndarray, held: np.ndarray, fitted: np.ndarray, value: float) -> np.ndarray:
+def one_sided(
+    best: np.ndarray, held: np.ndarray, fitted: np.ndarray, value: float | np.ndarray
+) -> np.ndarray:
     """The statistic q̃: 0 where the fitted value lies above the tested one."""
     return np.where(fitted > value, 0.0, np.maximum(2 * (best - held), 0.0))
 

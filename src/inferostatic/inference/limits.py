@@ -165,6 +165,7 @@ def upper_limit(
                 "x) or simulator= (for many), or toys= with simulator=."
             )
         limits = crossings(curves, values, 1 - level, nothing)
+        scanned = curves(values)
     else:
         maker = ToyMaker(
             Simulated(simulator, estimator),  # pyright: ignore[reportArgumentType]
@@ -194,8 +195,6 @@ def upper_limit(
             )
         curves = with_toys
         scanned = table[:, 0], table[:, 1:]
-    if toys is None:
-        scanned = curves(values)
     if np.isnan(limits[0]):
         warn_user(
             f"no limit was found between {values[0]:.5g} and {values[-1]:.5g}: the smallest "
@@ -248,7 +247,8 @@ def _asimov(
     """The data set that θ predicts, its constraints measured at θ too."""
     space = dataclasses.replace(observed.space, measured=theta)
     if given is not None:
-        x = as_floats(given(theta.copy()) if callable(given) else given, "asimov")
+        made: Any = given(theta.copy()) if callable(given) else given
+        x = as_floats(made, "asimov")
         x = x[None] if x.ndim == 1 else x
         x = as_rows(x, "asimov", columns=len(estimator.x_names), of="observables")
         require_finite(x, "asimov", "Give finite observables.")

@@ -143,11 +143,11 @@ class ToyFits:
 
 
 class ToyFitter:
-    """Maxima of toys by the means that suit their size; remembers where the last ones lay."""
+    """Maxima of toys by the means that suit their size; remembers where they lay at other θ."""
 
     def __init__(self, space: SetLikelihood, observed: ObservedSet, maker: ToyMaker) -> None:
         self.space, self.observed, self.maker = space, observed, maker
-        self.last: dict[tuple[int, ...], tuple[np.ndarray, Nodes]] = {}
+        self.seen: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray, Nodes]]] = {}
         self.fits = self.failed = 0
 
     def fit(self, toys: Toys, places: list[int], values: np.ndarray | None = None) -> ToyFits:
@@ -178,8 +178,10 @@ class ToyFitter:
     ) -> ToyMaxima:
         free = space.free
         guess = None
-        if free.any() and key in self.last:
-            shift, nodes = self.last[key]
+        seen = self.seen.setdefault(key, [])
+        if seen:
+            scale = np.where(self.space.free, self.space.high - self.space.low, 1.0)
+            _, shift, nodes = min(seen, key=lambda one: np.sum(((one[0] - at) / scale) ** 2))
             centre = np.clip(at + shift, space.low, space.high)[free]
             guess = dataclasses.replace(nodes, centre=centre)
         elif free.any():
@@ -193,7 +195,7 @@ class ToyFitter:
         if found.nodes is not None:
             shift = np.zeros(len(at))
             shift[free] = found.nodes.centre - at[free]
-            self.last[key] = (shift, found.nodes)
+            seen.append((at, shift, found.nodes))
         return found
 
     def statistic(self, theta: np.ndarray, places: list[int]) -> np.ndarray:
