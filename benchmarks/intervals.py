@@ -22,12 +22,13 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import gammaincinv
 
 import inferostatic as ist
 import zhadrons
@@ -40,7 +41,11 @@ LEVELS: Final = (0.68, 0.95)
 TOY: Final = ist.toys.Dirichlet()
 #: θ of pseudo-experiments lie in the inner part of the range on which the estimator was trained.
 INNER: Final = 0.1
-SETS, TOYS = 2000, 2000
+SETS, TOYS = 2000, 1000
+#: Where the toy can be simulated: near the edge of the trained region, estimates may lie beyond.
+ANYWHERE: Final = ist.Uniform([0.02] * 3, [9.0] * 3)
+#: Pseudo-experiments in which other fits are made beside.
+BESIDE: Final = 400
 PYTHIA_SETS, PYTHIA_EVENTS, TRAINING, DESIGN = 200, 4000, 80_000, 2_000_000
 
 
@@ -49,10 +54,10 @@ PYTHIA_SETS, PYTHIA_EVENTS, TRAINING, DESIGN = 200, 4000, 80_000, 2_000_000
 
 @cache
 def dirichlet() -> tuple[ist.Estimator, ist.Calibration]:
-    """The default estimator, and 100,000 events that it has not seen."""
+    """The default estimator, and 40,000 events that it has not seen."""
     estimator = trained("dirichlet-100000-0")
     assert estimator.prior is not None
-    events = ist.simulate(TOY, estimator.prior, 100_000, seed=987, progress_bar=False)
+    events = ist.simulate(TOY, estimator.prior, 40_000, seed=987, progress_bar=False)
     return estimator, ist.Calibration(estimator, events)
 
 
@@ -73,11 +78,16 @@ def one_dirichlet(task: tuple[int, int]) -> dict[str, Any]:
         "theta": theta,
         "bound": np.sqrt(np.diag(np.linalg.inv(events * TOY.fisher(theta)))),
         "calibrated": fitted(
-            lambda: ist.calibrated_fit(estimator, x, calibration, simulator=TOY, seed=number)
+            lambda: ist.calibrated_fit(
+                estimator, x, calibration, simulator=TOY, prior=ANYWHERE, seed=number
+            ),
+            theta,
+            lengths=number < BESIDE,
         ),
-        "stored events": fitted(lambda: ist.calibrated_fit(estimator, x, calibration)),
-        "summed potential": summed(estimator, x),
     }
+    if number < BESIDE:
+        row["stored events"] = fitted(lambda: ist.calibrated_fit(estimator, x, calibration), theta)
+        row["summed potential"] = summed(estimator, x, theta)
     return row | {"seconds": time.perf_counter() - begun}
 
 
@@ -186,7 +196,7 @@ def cubic(theta: np.ndarray) -> np.ndarray:
     return legendre(Coordinates.of_box(zhadrons.LOW, zhadrons.HIGH)(theta), degrees_up_to(3, 3))
 
 
-def chi2_fit(x: np.ndarray) -> dict[str, Any]:
+def chi2_fit(x: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
     """The yardstick: χ² of ten means, with no error for the response itself."""
     from scipy.optimize import least_squares
 
@@ -199,7 +209,7 @@ def chi2_fit(x: np.ndarray) -> dict[str, Any]:
 
     found: Any = least_squares(residual, np.full(3, 0.5), bounds=(0, 1))
     errors = np.sqrt(np.diag(np.linalg.inv(found.jac.T @ found.jac))) * width
-    return from_errors(low + found.x * width, errors)
+    return from_errors(low + found.x * width, errors, truth)
 
 
 def one_pythia(task: tuple[int, int]) -> dict[str, Any]:
@@ -211,24 +221,32 @@ def one_pythia(task: tuple[int, int]) -> dict[str, Any]:
     begun = time.perf_counter()
     row: dict[str, Any] = {
         "theta": theta[number],
-        "calibrated": fitted(lambda: ist.calibrated_fit(estimators, x, calibration)),
+        "calibrated": fitted(lambda: ist.calibrated_fit(estimators, x, calibration), theta[number]),
     }
     if not design:
-        row |= {"chi2 of means": chi2_fit(x), "summed potential": summed(estimators[0], x)}
+        row |= {
+            "chi2 of means": chi2_fit(x, theta[number]),
+            "summed potential": summed(estimators[0], x, theta[number]),
+        }
     return row | {"seconds": time.perf_counter() - begun}
 
 
 # ------------------------------------------------------------------------ fits and their tally
 
 
-def fitted(fit: Callable[[], ist.CalibratedFit]) -> dict[str, Any]:
+def fitted(
+    fit: Callable[[], ist.CalibratedFit], theta: np.ndarray, *, lengths: bool = True
+) -> dict[str, Any]:
+    """Whether the true θ lies in each interval; the intervals themselves take longer to find."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of events and estimates at an edge
         found = fit()
     return {
         "estimate": found.theta,
         "errors": found.errors,
-        "intervals": [found.interval(level) for level in LEVELS],
+        "inside": [[found.distance(theta, [j]) <= q for j in range(3)] for q in chi2_quantiles()],
+        "joint": [found.distance(theta) <= q for q in chi2_quantiles(3)],
+        "half": np.diff(found.interval(LEVELS[0]))[:, 0] / 2 if lengths else None,
         "p_value": found.p_value,
         "simulation": found.simulation_fraction,
         "sensitivity": found.sensitivity,
@@ -236,38 +254,43 @@ def fitted(fit: Callable[[], ist.CalibratedFit]) -> dict[str, Any]:
     }
 
 
-def summed(estimator: ist.Estimator, x: np.ndarray) -> dict[str, Any]:
+def summed(estimator: ist.Estimator, x: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
     """The maximum of Σφ with errors from its curvature."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         found = ist.maximum_likelihood(estimator, x, throw=False)
-    return from_errors(found.theta, found.errors)
+    return from_errors(found.theta, found.errors, truth)
 
 
-def from_errors(theta: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
-    from scipy.special import ndtri
+def from_errors(theta: np.ndarray, errors: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+    pull = np.abs(theta - truth) / errors
+    inside = [pull <= np.sqrt(q) for q in chi2_quantiles()]
+    half = np.sqrt(chi2_quantiles()[0]) * errors
+    return {"estimate": theta, "errors": errors, "inside": inside, "half": half}
 
-    widths = [ndtri((1 + level) / 2) * errors for level in LEVELS]
-    intervals = [np.stack([theta - width, theta + width], axis=1) for width in widths]
-    return {"estimate": theta, "errors": errors, "intervals": intervals}
+
+def chi2_quantiles(freedom: int = 1) -> list[float]:
+    return [float(2 * gammaincinv(freedom / 2, level)) for level in LEVELS]
 
 
 def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Coverage for each parameter and pooled, lengths, and errors scaled to cover."""
+    rows = [row for row in rows if name in row]
     theta = np.array([row["theta"] for row in rows])
-    intervals = np.array([row[name]["intervals"] for row in rows])  # (sets, levels, d, 2)
-    held = (intervals[..., 0] <= theta[:, None]) & (theta[:, None] <= intervals[..., 1])
+    inside = np.array([row[name]["inside"] for row in rows])  # (sets, levels, d)
     estimate, errors = (
         np.array([row[name][key] for row in rows]) for key in ("estimate", "errors")
     )
     pull = np.abs(estimate - theta) / errors
-    half = (intervals[:, 0, :, 1] - intervals[:, 0, :, 0]) / 2
+    long = [row for row in rows if row[name]["half"] is not None]
+    half = np.array([row[name]["half"] for row in long])
     scale = np.quantile(pull, LEVELS[0], axis=0)
     result: dict[str, Any] = {"fit": name, "sets": len(rows)}
     for place, level in enumerate(LEVELS):
-        result[f"cover {level}"] = held[:, place].mean(axis=0)
-        result[f"pooled {level}"] = held[:, place].mean()
-        result[f"joint {level}"] = held[:, place].all(axis=1).mean()
+        result[f"cover {level}"] = inside[:, place].mean(axis=0)
+        result[f"pooled {level}"] = inside[:, place].mean()
+        if "joint" in rows[0][name]:
+            result[f"joint {level}"] = np.mean([row[name]["joint"][place] for row in rows])
     result |= {
         "median error": np.median(errors, axis=0),
         "median half length": np.median(half, axis=0),
@@ -275,7 +298,7 @@ def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
         "rms deviation": np.sqrt(np.mean(np.square(estimate - theta), axis=0)),
     }
     if "bound" in rows[0]:
-        bound = np.array([row["bound"] for row in rows])
+        bound = np.array([row["bound"] for row in long])
         result["half length over bound"] = np.median(half / bound, axis=0)
     if "p_value" in rows[0][name]:
         p_values = np.array([row[name]["p_value"] for row in rows])
@@ -301,16 +324,21 @@ def plain(value: Any) -> Any:  # noqa: ANN401
     return float(f"{value:.5g}") if isinstance(value, float | np.floating) else value
 
 
-def shared(work: Callable[..., dict[str, Any]], tasks: list[Any], processes: int) -> list[Any]:
-    """The results of all tasks, in order; progress is printed now and then."""
-    if processes == 1:
-        return [work(task) for task in tasks]
+def shared(work: Callable[..., dict[str, Any]], tasks: list[Any], options: Any) -> list[Any]:  # noqa: ANN401
+    """The results of all tasks, or of those that were done in time."""
     rows, begun = [], time.monotonic()
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for row in pool.map(work, tasks, chunksize=2):
-            rows.append(row)
-            if len(rows) % 50 == 0:
-                print(f"{len(rows)} of {len(tasks)}, {time.monotonic() - begun:.0f} s", flush=True)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, context) as pool:
+        waiting = [pool.submit(work, task) for task in tasks]
+        for done in as_completed(waiting):
+            if not done.cancelled():
+                rows.append(done.result())
+            spent = time.monotonic() - begun
+            if len(rows) % 100 == 0:
+                print(f"{len(rows)} of {len(tasks)}, {spent:.0f} s", flush=True)
+            if spent > 60 * options.minutes:
+                for left in waiting:
+                    left.cancel()
     return rows
 
 
@@ -331,6 +359,7 @@ def main() -> None:
         "--design", type=int, nargs="+", default=[0, 1], help="of Pythia: without, with"
     )
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=1e6, help="stop after so many")
     options = parser.parse_args()
     # Each process uses one core; otherwise they fight for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -342,12 +371,12 @@ def main() -> None:
         tables = [tallied_sets(rows, name) for name in ("neyman", "wilks")]
     for events in options.events if options.part == "dirichlet" else []:
         tasks = [(i, events) for i in range(options.sets or SETS)]
-        rows = shared(one_dirichlet, tasks, options.processes)
+        rows = shared(one_dirichlet, tasks, options)
         for name in ("calibrated", "stored events", "summed potential"):
             tables.append({"events": events} | tallied(rows, name))
     for design in options.design if options.part == "pythia" else []:
         tasks = [(i, design) for i in range(options.sets or PYTHIA_SETS)]
-        rows = shared(one_pythia, tasks, options.processes)
+        rows = shared(one_pythia, tasks, options)
         for name in [key for key in rows[0] if key not in ("theta", "seconds")]:
             tables.append({"design": DESIGN if design else 0} | tallied(rows, name))
     record(options.part, tables)

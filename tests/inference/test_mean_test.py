@@ -22,9 +22,14 @@ def linear(variance=0.0, low=LOW, high=HIGH, events=400) -> MeanTest:
         coefficients[row] = SLOPES[:, j] / np.sqrt(3)
     covariance = np.zeros((2, terms, terms))
     covariance[:, 0, 0] = variance
-    mean = SmoothMean(coordinates, exponents, coefficients, covariance, np.zeros((2, 2)), 1000)
+    mean = SmoothMean(coordinates, exponents, coefficients, covariance, 1000)
     still = SmoothCovariance(
-        coordinates, degrees_up_to(2, 0), (np.zeros((1, 2, 2)),), np.full(2, -9), np.full(2, 9)
+        coordinates,
+        degrees_up_to(2, 0),
+        (np.zeros((1, 2, 2)),),
+        np.full(2, -9),
+        np.full(2, 9),
+        (1.0,),
     )
     return MeanTest(SLOPES @ [0.4, -0.2], events, mean, still, low, high)
 

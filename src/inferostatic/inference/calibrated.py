@@ -34,10 +34,13 @@ from .smooth import Coordinates
 MOVES = 4
 #: Events and points at which the fit looks for its start.
 START_EVENTS, START_POINTS = 500, 400
-#: Events simulated to come near, then at least and for each observed one; and the width of their
-#: law in units of the error: narrow enough for the mean to be nearly linear there, and wide enough
-#: for its slopes to be known.
-FIRST_EVENTS, EVENTS_PER_OBSERVED, WIDTH = 20_000, 50, 2.0
+#: Events simulated to come near, then at least, and those added for each observed one.
+FIRST_EVENTS, LEAST_EVENTS, EVENTS_PER_OBSERVED = 20_000, 150_000, 40
+#: Width of their law in units of the error: narrow enough for the mean to be nearly linear there,
+#: and wide enough for its slopes to be known to this part.
+SLOPE_ERROR, WIDTHS, BENDING = 0.04, (1.5, 3.5), 2.5
+#: Factors between the covariance and its bound that a design follows.
+LIMITS = (0.5, 2.0)
 #: Times that a second stage simulates again, because it needs more or was elsewhere.
 STAGES = 4
 
@@ -170,7 +173,9 @@ def calibrated_fit(
         calibration: simulated `Events` that the estimator was not trained on, for several
             estimators a set for each; or a `Calibration`, which keeps what it learned.
         simulator: with it, a second stage simulates near the first estimate.
-        prior: where it may simulate; the range of the calibration events unless given.
+        prior: where it may simulate; the range of the calibration events unless given. It may
+            be wider than that range, which helps where the estimate is near its edge: scores are
+            taken at one point, and only the events are simulated elsewhere.
         fraction: simulate until the error by simulation is below this part of the statistical
             one, for every parameter.
         most_events: but no more than so many.
@@ -204,10 +209,9 @@ def calibrated_fit(
             seed=as_seed(seed),
             progress_bar=progress_bar,
         )
-    _warn_edges(theta, calibration)
+    _warn_edges(theta, test, calibration.names)
     covariance = test.covariance(theta)
-    scores = calibration.score(x, theta)
-    bound = np.linalg.pinv(np.atleast_2d(np.cov(scores, rowvar=False))) / len(x)
+    bound = _bound(calibration, x, np.clip(theta, calibration.low, calibration.high))
     return CalibratedFit(
         theta=theta,
         covariance=covariance,
@@ -265,15 +269,26 @@ def _second_stage(
     theta, test, expected = first
     low, high = calibration.low, calibration.high
     if prior is not None:
-        low, high = np.maximum(low, prior.support[0]), np.minimum(high, prior.support[1])
+        low, high = (np.asarray(wall, np.float64) for wall in prior.support)
     number, worst = min(FIRST_EVENTS, most_events), np.inf
     for stage in range(STAGES):
-        centre, errors = theta, WIDTH**2 * test.covariance(theta)
+        centre, errors = theta, test.covariance(theta)
+        if stage:
+            inside = np.clip(theta, calibration.low, calibration.high)
+            errors = _limited(errors, _bound(calibration, observed, inside))
+        # Not wider than a quarter of the region in any parameter.
+        width = float(np.clip(1.5 * np.sqrt(len(observed) / number) / SLOPE_ERROR, *WIDTHS))
+        errors = width**2 * errors
+        shrink = np.minimum(1, (high - low) / 4 / np.sqrt(np.diag(errors)))
+        errors = errors * np.outer(shrink, shrink)
         rng = np.random.default_rng([seed, stage])
         points = _near(rng, centre, errors, low, high, number)
         x = simulate_at(simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar)
         coordinates = Coordinates.of_normal(centre, errors)
-        expected = calibration.expectation_near(centre, coordinates, points, x)
+        # Of few events the errors are so large that the mean bends over them.
+        free = 3 if width < BENDING else 2
+        anchor = np.clip(centre, calibration.low, calibration.high)
+        expected = calibration.expectation_near(anchor, coordinates, points, x, free)
         test = dataclasses.replace(calibration.test(observed, expected), low=low, high=high)
         theta, _ = test.solve(centre)
         total, statistical = (
@@ -283,11 +298,12 @@ def _second_stage(
         away = theta - centre
         inside = away @ np.linalg.solve(errors, away) < len(theta)
         # The estimate before may have been much worse than the data allow.
-        narrow = np.all(np.diag(errors) < total * (1.5 * WIDTH) ** 2)
+        narrow = np.all(np.diag(errors) < total * (1.5 * width) ** 2) or stage > 1
         if stage and inside and narrow and worst <= fraction:
             break
-        wanted = 1.3 * number * (worst / fraction) ** 2
-        number = max(number, EVENTS_PER_OBSERVED * len(observed), int(wanted))
+        # Those that came near tell little about how many are needed there.
+        wanted = 1.3 * number * (worst / fraction) ** 2 if stage else 0
+        number = max(number, LEAST_EVENTS + EVENTS_PER_OBSERVED * len(observed), int(wanted))
         number = min(number, most_events)
     if worst > 1.2 * fraction:
         warn_user(
@@ -298,6 +314,21 @@ def _second_stage(
     return theta, test, expected
 
 
+def _bound(calibration: Calibration, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """The covariance that the learned information allows."""
+    scores = calibration.score(x, theta)
+    return np.linalg.pinv(np.atleast_2d(np.cov(scores, rowvar=False))) / len(x)
+
+
+def _limited(covariance: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """A covariance that differs from a bound by limited factors: slopes may be noisy."""
+    root = np.linalg.cholesky(bound)
+    inverse = np.linalg.inv(root)
+    sizes, vectors = np.linalg.eigh(inverse @ covariance @ inverse.T)
+    whole = root @ vectors
+    return (whole * np.clip(sizes, *LIMITS)) @ whole.T
+
+
 def _near(
     rng: np.random.Generator,
     centre: np.ndarray,
@@ -306,18 +337,23 @@ def _near(
     high: np.ndarray,
     number: int,
 ) -> np.ndarray:
-    """Normal about the centre, within the walls: what falls outside is mirrored back in."""
-    points = rng.multivariate_normal(centre, covariance, size=number, method="cholesky")
+    """Uniform in an ellipsoid, within the walls: what falls outside is mirrored back in."""
+    dim = len(centre)
+    drawn = rng.normal(size=(number, dim))
+    # Of this radius, a ball has unit variance in each direction.
+    radius = np.sqrt(dim + 2) * rng.uniform(size=number) ** (1 / dim)
+    drawn *= (radius / np.linalg.norm(drawn, axis=1))[:, None]
+    points = centre + drawn @ np.linalg.cholesky(covariance).T
     points = np.where(points < low, 2 * low - points, points)
     points = np.where(points > high, 2 * high - points, points)
     return np.clip(points, low, high)
 
 
-def _warn_edges(theta: np.ndarray, calibration: Calibration) -> None:
-    margin = 1e-6 * (calibration.high - calibration.low)
-    near = (theta - calibration.low < margin) | (calibration.high - theta < margin)
+def _warn_edges(theta: np.ndarray, test: MeanTest, names: Sequence[str]) -> None:
+    margin = 1e-4 * (test.high - test.low)
+    near = (theta - test.low < margin) | (test.high - theta < margin)
     if near.any():
-        names = ", ".join(np.array(calibration.names)[near])
         warn_user(
-            f"the estimate lies at the edge of the simulated region in {names}: simulate wider."
+            "the estimate lies at the edge of the simulated region in "
+            f"{', '.join(np.array(names)[near])}: simulate wider."
         )

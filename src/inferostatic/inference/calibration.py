@@ -170,21 +170,21 @@ class Calibration:
         return score
 
     def expectation_near(
-        self, anchor: np.ndarray, coordinates: Coordinates, theta: np.ndarray, x: np.ndarray
+        self,
+        anchor: np.ndarray,
+        coordinates: Coordinates,
+        theta: np.ndarray,
+        x: np.ndarray,
+        free: int,
     ) -> Expectation:
-        """By fresh events, simulated near an anchor."""
+        """By fresh events, simulated near an anchor; `free` as in `learn_mean`."""
         score = self.score(x, anchor)
         place = np.sum(np.square(coordinates(theta)), axis=1)
         near = np.argsort(place)[:NEAR_EVENTS]
         unit = _unit(theta[near], score[near], np.ones(len(near)))
         white = score @ unit.T
-        mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREES[0])
+        mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREES[0], free=free)
         some = some_of(len(theta), SCATTER_EVENTS)
-        # For a true score, ∂E[t]/∂θ = Cov[t, s(x; θ)]. It is known far better than slopes of
-        # scattered events, which then have to tell only how wrong the score is.
-        left = white[some] - mean.at(theta[some])
-        guess = left.T @ self.score(x[some], theta[some]) / len(some)
-        mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREES[0], guess=guess)
         covariance = learn_covariance(
             theta[some],
             white[some] - mean.at(theta[some]),

@@ -10,7 +10,7 @@ from .smooth import Coordinates, learn_mean
 
 #: Part of the simulated events, those nearest to the estimate, by which means are predicted, and
 #: how many of them give the scatter.
-PART, FEWEST, SCATTER = 0.3, 5000, 3000
+PART, FEWEST, MOST, SCATTER = 0.3, 5000, 50_000, 3000
 #: Directions in which the means scatter less than this part of the largest are left out.
 SMALLEST = 1e-6
 
@@ -25,7 +25,7 @@ def goodness_of_fit(
     """The p-value of the observables' means, once θ was fitted by the scores."""
     spread = np.maximum(expected.theta.std(axis=0), np.finfo(float).tiny)
     distance = np.sum(np.square((expected.theta - theta) / spread), axis=1)
-    order = np.argsort(distance)[: max(FEWEST, int(PART * len(distance)))]
+    order = np.argsort(distance)[: int(np.clip(PART * len(distance), FEWEST, MOST))]
     near, rows = expected.theta[order], expected.x[order]
     region = calibration.estimators[0].region
     bounded = _bounded(rows, region)

@@ -1,6 +1,6 @@
 r"""Smooth functions of θ learned from scattered events: a mean with its own error, a covariance.
 
-A mean is a polynomial. Up to the second degree its coefficients are free, because a prior that
+A mean is a polynomial. Up to some degree its coefficients are free, because a prior that
 pulls curvature towards zero is a bias where it has the same sign everywhere; beyond, they have a
 normal prior. How large they are, and how fast they fall with the degree, is told by the evidence of
 the events themselves and averaged over. So the error includes what the polynomial could still hide,
@@ -62,7 +62,6 @@ class SmoothMean:
         exponents: degrees of each term, shape (terms, d).
         coefficients: shape (terms, p).
         covariance: of the coefficients, shape (p, terms, terms); different values are independent.
-        guess: slopes ∂m/∂θ that are added to those of the polynomial, shape (p, d).
         events: from which it was learned.
     """
 
@@ -70,14 +69,12 @@ class SmoothMean:
     exponents: np.ndarray
     coefficients: np.ndarray
     covariance: np.ndarray
-    guess: np.ndarray
     events: int
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """m(θ) and the variances of its values, shapes (p,)."""
         terms = legendre(self.coordinates(theta[None]), self.exponents)[0]
-        mean = terms @ self.coefficients + self.guess @ (theta - self.coordinates.centre)
-        return mean, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
+        return terms @ self.coefficients, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
 
     def at(self, theta: np.ndarray) -> np.ndarray:
         """m at many points, shape (n, d) -> (n, p)."""
@@ -86,7 +83,7 @@ class SmoothMean:
             @ self.coefficients
             for first in range(0, len(theta), CHUNK)
         ]
-        return np.concatenate(parts) + (theta - self.coordinates.centre) @ self.guess.T
+        return np.concatenate(parts)
 
     def slopes(self, theta: np.ndarray) -> np.ndarray:
         """∂m/∂θ, shape (p, d), by central differences, which are exact enough in float64."""
@@ -94,7 +91,7 @@ class SmoothMean:
         points = np.concatenate([theta + steps, theta - steps])
         values = legendre(self.coordinates(points), self.exponents) @ self.coefficients
         up, down = np.split(values, 2)
-        return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T + self.guess
+        return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T
 
 
 def learn_mean(
@@ -103,8 +100,8 @@ def learn_mean(
     coordinates: Coordinates,
     *,
     degree: int,
+    free: int = 2,
     weight: np.ndarray | None = None,
-    guess: np.ndarray | None = None,
 ) -> SmoothMean:
     """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
 
@@ -113,12 +110,9 @@ def learn_mean(
         values: of each event.
         coordinates: in which to write the polynomial.
         degree: the highest, as far as the number of terms allows.
+        free: degree up to which coefficients have no prior.
         weight: of each event.
-        guess: of the slopes ∂m/∂θ, shape (p, d); what is left of them then has a prior, too.
     """
-    free = np.array([0, 1, 2] if guess is None else [0, 2])
-    guess = np.zeros((values.shape[1], theta.shape[1])) if guess is None else guess
-    values = values - (theta - coordinates.centre) @ guess.T
     exponents = degrees_up_to(theta.shape[1], degree)
     given = np.ones(len(theta)) if weight is None else weight
     # An effective event counts as one.
@@ -143,31 +137,29 @@ def learn_mean(
         exponents=exponents,
         coefficients=coefficients * np.sqrt(scatter),
         covariance=covariance * scatter[:, None, None],
-        guess=guess,
         events=len(theta),
     )
 
 
 def _posterior(
-    gram: np.ndarray, products: np.ndarray, exponents: np.ndarray, free: np.ndarray
+    gram: np.ndarray, products: np.ndarray, exponents: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (terms, p) and covariances (p, terms, terms), averaged over their sizes."""
+    # Terms are in order of their degrees.
     degree = exponents.sum(axis=1)
-    low, high = np.flatnonzero(np.isin(degree, free)), np.flatnonzero(~np.isin(degree, free))
-    first = np.linalg.pinv(gram[np.ix_(low, low)], hermitian=True)
-    taken = first @ gram[np.ix_(low, high)]
-    rest = gram[np.ix_(high, high)] - gram[np.ix_(high, low)] @ taken
-    # Degrees 1, 3, 4 … or 3, 4 … count from zero.
-    order = np.maximum(degree[high] - 2, 0) - (1 if 1 in free else 0)
-    found, spread = _shrunk(rest, products[high] - taken.T @ products[low], order)
-    coefficients = np.zeros_like(products)
-    coefficients[high], coefficients[low] = found, first @ products[low] - taken @ found
+    free = int(np.sum(degree <= most))
+    first = np.linalg.pinv(gram[:free, :free], hermitian=True)
+    taken = first @ gram[:free, free:]
+    rest = gram[free:, free:] - gram[free:, :free] @ taken
+    high, spread = _shrunk(
+        rest, products[free:] - taken.T @ products[:free], degree[free:] - most - 1
+    )
+    coefficients = np.concatenate([first @ products[:free] - taken @ high, high])
     covariance = np.zeros((products.shape[1], *gram.shape))
-    parts = np.arange(products.shape[1])
-    covariance[np.ix_(parts, low, low)] = first + taken @ spread @ taken.T
-    covariance[np.ix_(parts, low, high)] = -taken @ spread
-    covariance[np.ix_(parts, high, low)] = np.swapaxes(-taken @ spread, 1, 2)
-    covariance[np.ix_(parts, high, high)] = spread
+    covariance[:, :free, :free] = first + taken @ spread @ taken.T
+    covariance[:, :free, free:] = -taken @ spread
+    covariance[:, free:, :free] = np.swapaxes(covariance[:, :free, free:], 1, 2)
+    covariance[:, free:, free:] = spread
     return coefficients, covariance
 
 
@@ -214,6 +206,7 @@ class SmoothCovariance:
         exponents: degrees of each term, shape (terms, d).
         factors: coefficients of the exponents, each of shape (terms, p, p); the last acts last.
         low, high: of the coordinates where it was learned; beyond, it stays as it is there.
+        limits: of the size of each exponent, the largest that was seen.
     """
 
     coordinates: Coordinates
@@ -221,6 +214,7 @@ class SmoothCovariance:
     factors: tuple[np.ndarray, ...]
     low: np.ndarray
     high: np.ndarray
+    limits: tuple[float, ...] = ()
 
     def whitening(self, theta: np.ndarray) -> np.ndarray:
         """W(θ), shape (n, p, p), with W C Wᵀ = 1, at points of shape (n, d)."""
@@ -228,9 +222,10 @@ class SmoothCovariance:
         terms = legendre(place, self.exponents)
         size = self.factors[0].shape[1]
         result = np.broadcast_to(np.eye(size), (len(theta), size, size))
-        for coefficients in self.factors:
+        for coefficients, limit in zip(self.factors, self.limits, strict=True):
             logs = np.einsum("nk,kab->nab", terms, coefficients)
             values, vectors = np.linalg.eigh(logs)
+            values = np.clip(values, -limit, limit)
             factor = (vectors * np.exp(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
             result = factor @ result
         return result
@@ -267,9 +262,12 @@ def learn_covariance(
         logs = [_half_log(white[rows], share) for share, rows in zip(shares, cells, strict=True)]
         flat = np.reshape(logs, (len(cells), -1))
         coefficients = np.linalg.lstsq(design, flat, rcond=None)[0].reshape(-1, *logs[0].shape)
-        found = dataclasses.replace(found, factors=(*found.factors, coefficients))
+        limit = float(np.max(np.abs(np.linalg.eigvalsh(logs))))
+        found = dataclasses.replace(
+            found, factors=(*found.factors, coefficients), limits=(*found.limits, limit)
+        )
         if len(found.factors) < ROUNDS:
-            last = dataclasses.replace(found, factors=(coefficients,))
+            last = dataclasses.replace(found, factors=(coefficients,), limits=(limit,))
             white = np.einsum("nab,nb->na", last.whitening(theta), white)
     return found
 
