@@ -45,7 +45,7 @@ SETS, TOYS = 2000, 1000
 #: Where the toy can be simulated: near the edge of the trained region, estimates may lie beyond.
 ANYWHERE: Final = ist.Uniform([0.02] * 3, [9.0] * 3)
 #: Pseudo-experiments in which other fits are made beside.
-BESIDE: Final = 400
+BESIDE: Final = 200
 PYTHIA_SETS, PYTHIA_EVENTS, TRAINING, DESIGN = 200, 4000, 80_000, 2_000_000
 
 
@@ -331,8 +331,13 @@ def shared(work: Callable[..., dict[str, Any]], tasks: list[Any], options: Any) 
     with ProcessPoolExecutor(options.processes, context) as pool:
         waiting = [pool.submit(work, task) for task in tasks]
         for done in as_completed(waiting):
-            if not done.cancelled():
-                rows.append(done.result())
+            if done.cancelled():
+                continue
+            if error := done.exception():
+                # A fit that fails is told, and is not part of the tally.
+                print(f"failed: {error!r}", flush=True)
+                continue
+            rows.append(done.result())
             spent = time.monotonic() - begun
             if len(rows) % 100 == 0:
                 print(f"{len(rows)} of {len(tasks)}, {spent:.0f} s", flush=True)
@@ -365,9 +370,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     tables: list[dict[str, Any]] = []
     if options.part == "single":
-        rows = shared(
-            one_single, [(i, TOYS) for i in range(options.sets or SETS)], options.processes
-        )
+        rows = shared(one_single, [(i, TOYS) for i in range(options.sets or SETS)], options)
         tables = [tallied_sets(rows, name) for name in ("neyman", "wilks")]
     for events in options.events if options.part == "dirichlet" else []:
         tasks = [(i, events) for i in range(options.sets or SETS)]
