@@ -9,17 +9,18 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-Automatic CARL CalibratedFit Calibration CapabilityError CentringReport Closure Comparison Constant
-Cosine CrossEntropyFit CustomKernel CustomPairs CustomPrior DCTR Delta Diagnosis DirectRatio
-DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised FarReweighting
-FisherInformation Gaussian GlorotUniform History Independent JaxSimulator KCE KLRE KSE LecunNormal
-Linear Logistic MLP MaximumLikelihood Mix MultiScale Natural Normal Observable ParticleSet
-PerParticle Posterior Potential Product PyhfWorkspace Quantile RatioEstimator Raw Records
-Rectangular Residual Reweighted Reweighting Savage ScoreEstimator Setting Sign Square Standardised
-TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform WidthChoice
-calibrated_fit centre checks choose_width closure compare cross_entropy_fit cross_fit diagnose draw
-fisher fit forward_score load maximum_likelihood observable pad_particles paper_network
-paper_ratio_network paper_score_network plots posterior reweight simulate to_pyhf toys
+Automatic CARL CalibratedFit Calibration CapabilityError CentringReport Closure Comparison
+ConfidenceSet Constant Cosine CrossEntropyFit CustomKernel CustomPairs CustomPrior DCTR Delta
+Diagnosis DirectRatio DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised
+FarReweighting FisherInformation Gaussian GlorotUniform History Independent JaxSimulator KCE KLRE
+KSE LecunNormal Linear Logistic MLP MaximumLikelihood Mix MultiScale Natural Normal Observable
+ParticleSet PerParticle Posterior Potential Product PyhfWorkspace Quantile RatioEstimator Raw
+Records Rectangular Residual Reweighted Reweighting Savage ScoreEstimator Setting Sign Square
+Standardised TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform
+UpperLimit WidthChoice calibrated_fit centre checks choose_width closure compare confidence_set
+cross_entropy_fit cross_fit diagnose draw fisher fit forward_score load maximum_likelihood
+observable pad_particles paper_network paper_ratio_network paper_score_network plots posterior
+reweight simulate to_pyhf toys upper_limit
 """.split()
 
 
@@ -70,8 +71,14 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.posterior: "(estimator, x, prior=None, *, method=None, draws=8000, chains=8, seed, "
     "progress_bar=None)",
     ist.diagnose: "(estimator, events, *, seed=0)",
+    ist.confidence_set: "(estimator, x, *, method='wilks', parameters=None, grid=None, "
+    "simulator=None, toys_from=None, toys=1000, pool=None, constraints=None, fixed=None, "
+    "bounds=None, level=0.68, seed=0, progress_bar=None)",
+    ist.upper_limit: "(estimator, x, parameter, *, level=0.95, test='cls', background=None, "
+    "simulator=None, toys=None, asimov=None, scan=None, pool=None, constraints=None, fixed=None, "
+    "bounds=None, seed=0, progress_bar=None)",
     ist.fisher: "(estimator, x=None, theta=None, *, weight=None, simulator=None, n=100000, "
-    "seed=None)",
+    "seed=None, response=False)",
     ist.reweight: "(estimator, x, theta_from, theta_to, *, weight=None, throw=True)",
     ist.closure: "(reweighting, x, *, weight=None, seed)",
     ist.observable: "(estimator, theta_ref, *, direction=None, information=None)",

@@ -31,6 +31,8 @@ from .inference.cross_entropy import CrossEntropyFit as CrossEntropyFit
 from .inference.cross_entropy import cross_entropy_fit as cross_entropy_fit
 from .inference.fisher import fisher as fisher
 from .inference.information import FisherInformation as FisherInformation
+from .inference.limits import UpperLimit as UpperLimit
+from .inference.limits import upper_limit as upper_limit
 from .inference.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
 from .inference.maximum_likelihood import maximum_likelihood as maximum_likelihood
 from .inference.observables import Observable as Observable

@@ -415,3 +415,18 @@ def test_undetermined_parameters_are_named() -> None:
     with pytest.raises(ValueError, match=r"not positive along .*theta0 .*theta1"):
         broken.bound()
     assert broken.projected(0).bound().item() == pytest.approx(1)
+
+
+def test_the_response_is_simulated_on_request() -> None:
+    toy, theta = ist.toys.Dirichlet(), np.array([2.0, 1.5, 3.0])
+    wrong = exact_dirichlet(low=0.5, stretch=0.8)
+    found = fisher(wrong, theta=theta, simulator=toy, n=20_000, seed=1, response=True)
+    assert found.response is not None
+    # A factor in front of the score changes nothing in what it tells.
+    exact = np.diag(toy.fisher(theta))
+    error = np.diag(found.response.information_error)
+    assert np.all(np.abs(np.diag(found.response.information) - exact) < 4 * error + 0.01 * exact)
+    assert np.all(np.diag(found.score_information) < 0.75 * exact)
+    assert "Seen as a statistic" in found.summary()
+    with pytest.raises(TypeError, match="response=True needs a simulator"):
+        fisher(wrong, toy(np.tile(theta, (100, 1)), np.random.default_rng(0)), theta, response=True)

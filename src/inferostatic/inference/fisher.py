@@ -7,6 +7,8 @@ diagnostic; the errors of an estimate that solves Σŝ = 0 are then the sandwich
 is it a bound from above: where the mean changes with θ, \(-E[\nabla^2\hat\varphi]\) changes too.
 """
 
+import dataclasses
+
 import numpy as np
 
 from ..estimator import Estimator, ScoreEstimator
@@ -17,6 +19,7 @@ from ..world.simulator import Simulator
 from .checked import checked_events, checked_point, checked_weight, effective_size
 from .curvature import Curvature
 from .information import FisherInformation, mean_and_error
+from .response import response as simulated_response
 from .symmetric import Moments, packed, standard_errors, unpacked
 
 #: Events simulated where a simulator is given.
@@ -34,6 +37,7 @@ def fisher(
     simulator: Simulator | None = None,
     n: int = EVENTS,
     seed: int | None = None,
+    response: bool = False,
 ) -> FisherInformation:
     r"""The Fisher information of one event at `theta`, from events simulated there.
 
@@ -52,6 +56,9 @@ def fisher(
         simulator: makes the events in place of `x`.
         n: how many of them.
         seed: of the simulation.
+        response: with a simulator, also simulate how the mean of the score at `theta` responds to
+            the θ of the events, with n more for each parameter. The record's `response` then has
+            an information that is wrong only by the square of the score's error.
     """
     if not isinstance(estimator, Estimator | ScoreEstimator):
         raise TypeError(
@@ -73,9 +80,15 @@ def fisher(
             raise TypeError("fisher with a simulator needs a seed, for example seed=1.")
         many = np.tile(point, (as_count(n, "n"), 1))
         x = simulate_at(simulator, many, seed=as_seed(seed))
+    if response and simulator is None:
+        raise TypeError("response=True needs a simulator, which makes events around theta.")
     assert x is not None
     rows = checked_events(estimator, x)
-    return _information(estimator, rows, point, checked_weight(weight, len(rows)))
+    found = _information(estimator, rows, point, checked_weight(weight, len(rows)))
+    if response and simulator is not None and seed is not None:
+        answer = simulated_response(estimator, point, simulator, n=n, seed=seed)
+        found = dataclasses.replace(found, response=answer)
+    return found
 
 
 def _information(

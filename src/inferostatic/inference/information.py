@@ -7,6 +7,7 @@ import numpy as np
 
 from ..inputs import Input, as_count, as_floats
 from .disagreement import SINGULAR, Disagreement, compared
+from .response import Response
 from .symmetric import congruence, standard_errors, unpacked
 
 #: The most informative part of the events, whose share of the information is shown.
@@ -35,6 +36,8 @@ class FisherInformation:
         scores: of every event, shape (n, d).
         weight: of every event, shape (n,).
         n_effective: number of events of equal weight that would know as much.
+        response: the information of the score as a statistic, if it was asked for. An error of the
+            score touches it only in second order, the other forms in first.
     """
 
     theta: np.ndarray
@@ -54,6 +57,7 @@ class FisherInformation:
     _covariance: np.ndarray
     # Where others were profiled: the whole, and which of its parameters these are.
     _within: "tuple[FisherInformation, list[int]] | None" = None
+    response: Response | None = None
 
     def bound(self, n_events: float = 1) -> np.ndarray:
         """The Cramér-Rao bound: the smallest covariance of an estimate from N events, (d, d)."""
@@ -220,6 +224,8 @@ class FisherInformation:
             f"{found.dof}, p = {found.p_value:.2g})"
             + (": more than chance; prefer the sandwich." if found.p_value < DOUBTFUL else "."),
         ]
+        if self.response is not None:
+            lines.append(f"Seen as a statistic, whose mean was simulated: {self.response!r}.")
         if self.remark:
             lines.append(f"∇²φ̂ is from differences of the mean score: {self.remark}.")
         return "\n".join(lines)
@@ -291,6 +297,7 @@ class FisherInformation:
             mean_score_error=mean_score_error,
             scores=scores,
             _covariance=covariance,
+            response=None,
         )
 
 
