@@ -14,6 +14,7 @@ TOYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(TOYS))
 def test_the_score_is_as_good_at_the_edges_as_elsewhere(name: str) -> None:
     """In the outer tenth of the prior the error is within three times that of the bulk.

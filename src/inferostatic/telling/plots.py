@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -25,10 +23,23 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from .check_plots import contours, diagnosis
+from .look import BLUE as _BLUE
+from .look import FAINT as _FAINT
+from .look import HEAT as _HEAT
+from .look import INK as _INK
+from .look import VERMILION as _VERMILION
+from .look import fix_ticks as _fix_ticks
+from .look import look as _look
+from .look import open_frame as _open_frame
+from .look import panels as _panels
+
 if TYPE_CHECKING:
     from ..learning.choose_width import WidthChoice
 
 __all__ = [
+    "contours",
+    "diagnosis",
     "dirichlet_triangles",
     "error_by_instance",
     "training_history",
@@ -39,81 +50,8 @@ __all__ = [
 # Sequences are named beside ArrayLike because its protocols reject tuples when checked at run time.
 _Numbers = ArrayLike | Sequence[Any]
 
-_BLUE = "#0072B2"
-_VERMILION = "#D55E00"
-_INK = "#222222"
-_FAINT = "#8A8A8A"
-_HEAT = "viridis"
-
 # A quantity that spans more than this factor is unreadable on a linear axis that starts at zero.
 _LOG_ABOVE = 20.0
-
-_LOOK: dict[Any, Any] = {
-    "font.size": 9.0,
-    "axes.titlesize": 10.0,
-    "axes.labelsize": 9.5,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _INK,
-    "axes.linewidth": 0.8,
-    "axes.titlepad": 8.0,
-    "axes.axisbelow": True,
-    "text.color": _INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-    "mathtext.fontset": "cm",
-    "figure.dpi": 100.0,
-}
-
-
-# Ticks are made when a figure is drawn, outside the style; these are fixed on the axes instead.
-_TICKS: dict[str, Any] = {
-    "labelsize": 8.5,
-    "colors": _INK,
-    "direction": "out",
-    "width": 0.8,
-    "pad": 3.5,
-    "grid_color": "#DDDDDD",
-    "grid_linewidth": 0.6,
-    "grid_linestyle": "-",
-    "grid_alpha": 1.0,
-}
-
-# Settings that a figure takes from matplotlib while it is built, by the start of their names.
-_SETTINGS = ("axes.", "figure.", "font.", "grid.", "image.", "legend.", "lines.", "mathtext.")
-_SETTINGS += ("text.", "xtick.", "ytick.")
-
-
-def _look() -> AbstractContextManager[None]:
-    """The one style of all figures, in force only while a figure is built."""
-    # Starting from the defaults keeps a user's own settings from half-restyling a figure.
-    defaults: dict[Any, Any] = {
-        name: value for name, value in mpl.rcParamsDefault.items() if name.startswith(_SETTINGS)
-    }
-    return mpl.rc_context({**defaults, **_LOOK})
-
-
-def _panels(
-    count: int, *, width: float, height: float, fixed_aspect: bool = False
-) -> tuple[Figure, list[Axes]]:
-    # "compressed" closes the gaps that panels of a fixed aspect leave in "constrained".
-    layout = "compressed" if fixed_aspect else "constrained"
-    figure = Figure(figsize=(width, height), layout=layout)
-    panels = list(figure.subplots(1, count, squeeze=False)[0])
-    for axes in panels:
-        _fix_ticks(axes)
-    return figure, panels
-
-
-def _fix_ticks(axes: Axes) -> None:
-    axes.tick_params(which="major", length=3.5, **_TICKS)
-    axes.tick_params(which="minor", length=2.0, **{**_TICKS, "width": 0.6})
-
-
-def _open_frame(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, axis="y")
 
 
 def _colour_bar(
