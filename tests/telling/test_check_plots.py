@@ -37,8 +37,8 @@ def test_a_score_alone_has_one(events, capsys) -> None:
 def test_contours_are_closed() -> None:
     outline = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     figure = ist.plots.contours({"68%": outline}, ["a", "b"], truth=[0.5, 0.3])
-    x, y = figure.axes[0].lines[0].get_data()
-    assert (x[0], y[0]) == (x[-1], y[-1])
+    drawn = np.asarray(figure.axes[0].lines[0].get_data())
+    np.testing.assert_array_equal(drawn[:, 0], drawn[:, -1])
     assert figure.axes[0].get_xlabel() == "a"
     with pytest.raises(ValueError, match="shape .n, 2."):
         ist.plots.contours({"68%": outline[:, :1]}, ["a", "b"])

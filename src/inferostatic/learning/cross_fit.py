@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from ..estimator import AbstractEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of
 from .fit import fit
@@ -19,7 +18,7 @@ def cross_fit(
     folds: int = 4,
     seed: int,
     **options: Any,  # noqa: ANN401
-) -> tuple[list[AbstractEstimator], list[Events]]:
+) -> tuple[list[Any], list[Events]]:
     """Train on all events but a part, for each part in turn.
 
     Where simulation is dear, no event need be set aside: `calibrated_fit(estimators, x,
