@@ -83,15 +83,18 @@ def fisher(log: Log, name: str) -> None:
     """The diagonal of the information at 20 points, in both forms, over the closed form."""
     estimator = trained(name)
     for place, theta in enumerate(inner_points(estimator, FISHER_POINTS, seed=20)):
-        log.row({"estimator": name, "point": place}, lambda t=theta: measured_fisher(estimator, t))
+        log.row(
+            {"estimator": name, "point": place},
+            lambda t=theta, p=place: measured_fisher(estimator, t, p),
+        )
 
 
-def measured_fisher(estimator: ist.Estimator, theta: np.ndarray) -> dict[str, Any]:
+def measured_fisher(estimator: ist.Estimator, theta: np.ndarray, seed: int) -> dict[str, Any]:
     """Relative errors, and what the estimator itself says of its error."""
-    found = ist.fisher(estimator, theta=theta, simulator=TOY, n=FISHER_EVENTS, seed=1)
+    found = ist.fisher(estimator, theta=theta, simulator=TOY, n=FISHER_EVENTS, seed=seed)
     exact = np.diag(TOY.fisher(theta))
-    scores = TOY.score(drawn(theta, FISHER_EVENTS, (1,)), theta)
-    responded = response(estimator, theta, TOY, n=RESPONSE_EVENTS, seed=2)
+    scores = TOY.score(drawn(theta, FISHER_EVENTS, (seed,)), theta)
+    responded = response(estimator, theta, TOY, n=RESPONSE_EVENTS, seed=100 + seed)
     return {
         "theta": numbers(theta),
         "scores": numbers(np.diag(found.score_information) / exact - 1),
