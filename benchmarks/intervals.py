@@ -273,6 +273,11 @@ def chi2_quantiles(freedom: int = 1) -> list[float]:
     return [float(2 * gammaincinv(freedom / 2, level)) for level in LEVELS]
 
 
+def fits_in(rows: list[dict[str, Any]]) -> list[str]:
+    """The names of all fits that were made, some only for some sets."""
+    return list(dict.fromkeys(key for row in rows for key in row if isinstance(row[key], dict)))
+
+
 def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Coverage for each parameter and pooled, lengths, and errors scaled to cover."""
     rows = [row for row in rows if name in row]
@@ -283,7 +288,7 @@ def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
     )
     pull = np.abs(estimate - theta) / errors
     long = [row for row in rows if row[name]["half"] is not None]
-    half = np.array([row[name]["half"] for row in long])
+    half = np.array([row[name]["half"] for row in long]).reshape(-1, 3)
     scale = np.quantile(pull, LEVELS[0], axis=0)
     result: dict[str, Any] = {"fit": name, "sets": len(rows)}
     for place, level in enumerate(LEVELS):
@@ -293,12 +298,12 @@ def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
             result[f"joint {level}"] = np.mean([row[name]["joint"][place] for row in rows])
     result |= {
         "median error": np.median(errors, axis=0),
-        "median half length": np.median(half, axis=0),
+        "median half length": np.median(half, axis=0) if long else None,
         "scaled to cover": np.median(errors, axis=0) * scale,
         "rms deviation": np.sqrt(np.mean(np.square(estimate - theta), axis=0)),
     }
-    if "bound" in rows[0]:
-        bound = np.array([row["bound"] for row in long])
+    if long and "bound" in rows[0]:
+        bound = np.array([row["bound"] for row in long]).reshape(-1, 3)
         result["half length over bound"] = np.median(half / bound, axis=0)
     if "p_value" in rows[0][name]:
         p_values = np.array([row[name]["p_value"] for row in rows])
@@ -359,6 +364,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=["single", "dirichlet", "pythia"])
     parser.add_argument("--sets", type=int, help="pseudo-experiments")
+    parser.add_argument("--first", type=int, default=0, help="number of the first of them")
     parser.add_argument("--events", type=int, nargs="+", default=[100, 10_000])
     parser.add_argument(
         "--design", type=int, nargs="+", default=[0, 1], help="of Pythia: without, with"
@@ -373,14 +379,14 @@ def main() -> None:
         rows = shared(one_single, [(i, TOYS) for i in range(options.sets or SETS)], options)
         tables = [tallied_sets(rows, name) for name in ("neyman", "wilks")]
     for events in options.events if options.part == "dirichlet" else []:
-        tasks = [(i, events) for i in range(options.sets or SETS)]
-        rows = shared(one_dirichlet, tasks, options)
-        for name in ("calibrated", "stored events", "summed potential"):
+        numbers = range(options.first, options.sets or SETS)
+        rows = shared(one_dirichlet, [(i, events) for i in numbers], options)
+        for name in fits_in(rows):
             tables.append({"events": events} | tallied(rows, name))
     for design in options.design if options.part == "pythia" else []:
         tasks = [(i, design) for i in range(options.sets or PYTHIA_SETS)]
         rows = shared(one_pythia, tasks, options)
-        for name in [key for key in rows[0] if key not in ("theta", "seconds")]:
+        for name in fits_in(rows):
             tables.append({"design": DESIGN if design else 0} | tallied(rows, name))
     record(options.part, tables)
 
