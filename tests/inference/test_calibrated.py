@@ -50,7 +50,9 @@ def test_more_simulation_makes_its_error_small(wrong, calibration, observed) -> 
     result = calibrated_fit(wrong, observed, calibration, simulator=shifted, fraction=0.1, seed=3)
     assert np.all(result.simulation_fraction <= 0.1)
     np.testing.assert_allclose(result.theta, observed.mean(axis=0), atol=0.1 * 4 / np.sqrt(EVENTS))
-    np.testing.assert_allclose(result.errors, 1 / np.sqrt(EVENTS), rtol=0.05)
+    # Slopes of a cubic are known to 2.5 √(N/n) / width = 7% by n = 166,000 events of width 1.8 (the
+    # factor is that of a uniform law in one dimension), and errors with them.
+    np.testing.assert_allclose(result.errors, 1 / np.sqrt(EVENTS), rtol=3 * 0.07)
     again = calibrated_fit(wrong, observed, calibration, simulator=shifted, fraction=0.1, seed=3)
     np.testing.assert_array_equal(result.theta, again.theta)
 

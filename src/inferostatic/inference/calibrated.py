@@ -37,7 +37,7 @@ START_EVENTS, START_POINTS = 500, 400
 #: Events simulated to come near, then at least, and those added for each observed one.
 FIRST_EVENTS, LEAST_EVENTS, EVENTS_PER_OBSERVED = 20_000, 150_000, 40
 #: Width of their law in units of the error: narrow enough for the mean to be nearly linear there,
-#: and wide enough for its slopes to be known to this part.
+#: and wide enough for its slopes to be known to this part, or twice as much where it bends.
 SLOPE_ERROR, WIDTHS, BENDING = 0.04, (1.5, 3.5), 2.5
 #: Factors between the covariance and its bound that a design follows.
 LIMITS = (0.5, 2.0)
