@@ -100,7 +100,7 @@ def test_a_covariance_that_changes_much_is_found() -> None:
 
     def root(theta):
         u, v = BOX(theta).T
-        size = np.exp(1.2 * u)
+        size = np.exp(2.5 * u)
         return np.stack(
             [np.stack([size, 0 * u], 1), np.stack([0.5 * size * v, np.ones_like(u)], 1)], axis=1
         )
