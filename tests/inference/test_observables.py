@@ -8,6 +8,7 @@ from scipy import stats
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
+from inferostatic.inference.fisher import fisher
 from inferostatic.inference.histograms import Bins, choose_bins, fill
 from inferostatic.inference.observables import observable
 
@@ -43,6 +44,10 @@ def test_the_information_is_that_of_the_dirichlet():
 
 def test_an_efficient_score_is_blind_to_the_other_parameters_and_keeps_what_profiling_keeps():
     efficient = observable(DIRICHLET, POINT, direction="a", information=INFORMATION)
+    found = fisher(DIRICHLET, X[:5000], POINT)
+    same = observable(DIRICHLET, POINT, direction="a", information=found.score_information)
+    whole = observable(DIRICHLET, POINT, direction="a", information=found)
+    np.testing.assert_array_equal(whole(X[:10]), same(X[:10]))
     slopes = efficient.projection @ INFORMATION
     np.testing.assert_allclose(slopes[0, 1:], 0, atol=1e-12)
     # Its variance is the information on a that is left when b and c are free.

@@ -15,6 +15,7 @@ import numpy as np
 from ..estimator import Estimator, ScoreEstimator
 from ..inputs import Input, as_floats, kind_of, require_finite
 from .histograms import Bins, Histogram, choose_bins, fill
+from .information import FisherInformation
 from .likelihood import event_weights
 from .minimiser import point_inside
 from .profile import place_of
@@ -118,7 +119,7 @@ def observable(
     theta_ref: Input,
     *,
     direction: Input | str | None = None,
-    information: Input | None = None,
+    information: Input | FisherInformation | None = None,
 ) -> Observable:
     r"""The locally optimal observable: the score at θ_ref, or a projection of it.
 
@@ -127,7 +128,8 @@ def observable(
         theta_ref: the reference point, shape (d,), at which or near which the data are expected.
         direction: None for all d components; a vector θ − θ_ref, shape (d,), for the one number
             \((\theta-\theta_\mathrm{ref})\cdot s\); or the name of one parameter.
-        information: with a parameter's name, the Fisher information at θ_ref, shape (d, d), as
+        information: with a parameter's name, the Fisher information at θ_ref: the result of
+            `fisher`, or a matrix of shape (d, d), as
             `observable(estimator, theta_ref).information(x_ref)` gives it. The others are then
             profiled: the efficient score does not change with them, to first order.
     """
@@ -172,7 +174,9 @@ def _along(direction: Input, names: tuple[str, ...]) -> np.ndarray:
     return vector[None]
 
 
-def _checked_information(information: Input, size: int) -> np.ndarray:
+def _checked_information(information: Input | FisherInformation, size: int) -> np.ndarray:
+    if isinstance(information, FisherInformation):
+        information = information.score_information
     matrix = as_floats(information, "information").astype(np.float64)
     if matrix.shape != (size, size):
         raise ValueError(f"information must have shape ({size}, {size}); got shape {matrix.shape}.")
