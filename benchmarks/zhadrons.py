@@ -55,7 +55,8 @@ class Generator:
 
             def __init__(self) -> None:
                 pythia8mc.UserHooks.__init__(self)
-                self.looking, self.found = True, None
+                self.looking = True
+                self.found: Any = None
 
             def canChangeFragPar(self) -> bool:  # noqa: N802
                 return self.looking
@@ -95,7 +96,7 @@ class Generator:
         for row, point in zip(x, theta, strict=True):
             for setting, value in zip(SETTINGS, point, strict=True):
                 self.pythia.settings.parm(setting, float(value))
-            flavour, z, _ = self._finder.found  # type: ignore[misc]
+            flavour, z, _ = self._finder.found
             self._shower.init(None, None)
             z.init()
             flavour.init()

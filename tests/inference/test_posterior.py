@@ -362,8 +362,8 @@ X = np.array([[0.5], [1.0]])
 MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] = {
     "NaN": (ONE, [[np.nan]], {}, ValueError, ["x has NaN", "row 0", "Remove or repair"]),
     "no events": (ONE, X[:0], {}, ValueError, ["no observed events"]),
-    "many events of one observable": (ONE, [0.5, 1.0], {}, ValueError, ["x[:, None]"]),
-    "too many columns": (ONE, [[1.0, 2.0]], {}, ValueError, ["1 observables (x0)", "(1, 2)"]),
+    "many events of one observable": (ONE, [0.5, 1.0], {}, ValueError, ["[:, None]"]),
+    "too many columns": (ONE, [[1.0, 2.0]], {}, ValueError, ["1 observables", "(1, 2)"]),
     "a direct estimator": (
         as_direct(ist.RatioEstimator, ONE),
         X,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from inferostatic.inference import smooth
 from inferostatic.inference.smooth import (
     Coordinates,
     degrees_up_to,
@@ -51,6 +52,33 @@ def test_the_error_of_a_mean_is_what_it_says() -> None:
         pull = [(m - t) ** 2 / v for (m, v), t in zip(predicted, curve(points), strict=True)]
         squares.append(np.mean(pull, axis=0))
     assert np.mean(squares, axis=0) == pytest.approx([1.0, 1.0], abs=0.35)
+
+
+def test_shrunk_coefficients_are_the_mixture_of_their_posteriors() -> None:
+    # The same by plain inverses and determinants, one size after the other.
+    rng = np.random.default_rng(8)
+    design, degree = rng.normal(size=(40, 4)), np.array([0, 0, 1, 2])
+    gram, products = design.T @ design, rng.normal(size=(4, 2)) * 6
+    mean, covariance = smooth._shrunk(gram, products, degree)
+    for part, b in enumerate(products.T):
+        logs, means, spreads = [], [], []
+        for variance in smooth.VARIANCES:
+            for fall in smooth.FALLS:
+                law = np.diag(variance * fall**degree)
+                spread = np.linalg.inv(np.linalg.inv(law) + gram)
+                logs.append(b @ spread @ b / 2 - np.linalg.slogdet(np.eye(4) + law @ gram)[1] / 2)
+                means.append(spread @ b)
+                spreads.append(spread)
+        share = np.exp(np.array(logs) - max(logs))
+        share /= share.sum()
+        exact = share @ np.array(means)
+        second = sum(
+            w * (c + np.outer(m, m)) for w, c, m in zip(share, spreads, means, strict=True)
+        )
+        np.testing.assert_allclose(mean[:, part], exact, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            covariance[part], second - np.outer(exact, exact), rtol=1e-5, atol=1e-9
+        )
 
 
 def test_a_mean_that_is_zero_is_known_to_be_nearly_so() -> None:

@@ -14,16 +14,23 @@ from ..inputs import (
 )
 
 
-def checked_events(estimator: AbstractEstimator, x: Input, name: str = "x") -> np.ndarray:
+def checked_events(
+    estimator: AbstractEstimator, x: Input, name: str = "x", what: str = "events"
+) -> np.ndarray:
     """Events with the estimator's columns; a warning where they lie outside the trained range."""
     require_order(column_names(x), estimator.x_names, name)
     rows = as_rows(x, name, columns=len(estimator.x_names), of="observables")
     if len(rows) == 0:
-        raise ValueError(f"there are no events: {name} has no rows.")
+        raise ValueError(f"there are no {what}: {name} has no rows.")
     require_finite(rows, name, "Remove or repair these events.")
     require_float32(rows, estimator.x_names, name)
     estimator.warn_outside(rows)
     return rows
+
+
+def observed_rows(estimator: AbstractEstimator, x: Input, name: str = "x") -> np.ndarray:
+    """The same, of events that were observed."""
+    return checked_events(estimator, x, name, "observed events")
 
 
 def checked_point(estimator: AbstractEstimator, theta: Input, name: str = "theta") -> np.ndarray:

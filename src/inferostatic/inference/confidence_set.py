@@ -23,7 +23,7 @@ from .minimiser import NotConverged
 from .neyman import ObservedSet, ToyFitter, observe, p_value
 from .profile import as_level, place_of
 from .set_likelihood import SetLikelihood
-from .summed import observed_rows
+from .summed import potential_and_rows
 from .toys import ToyMaker, source_of
 
 #: Fraction of toy fits without convergence that is worth a warning.
@@ -202,7 +202,7 @@ def confidence_set(
         seed: of the toys.
         progress_bar: force the display on or off.
     """
-    estimator, rows = observed_rows(estimator, x, "confidence_set")
+    estimator, rows = potential_and_rows(estimator, x, "confidence_set")
     level = as_level(level)
     if method not in ("wilks", "neyman"):
         raise ValueError(f"method must be 'wilks' or 'neyman'; got {method!r}.")

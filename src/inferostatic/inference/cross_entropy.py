@@ -17,7 +17,8 @@ from scipy import special
 
 from ..estimator import Estimator, RatioEstimator
 from ..inputs import Input, kind_of, warn_user
-from .likelihood import PerEvent, event_weights, observed_rows
+from .checked import observed_rows
+from .likelihood import PerEvent, event_weights
 from .minimiser import NotConverged, Problem, checked_fixed, iminuit_class, point_inside
 from .profile import as_level, chi2_quantile
 

@@ -20,6 +20,7 @@ from ..models.networks import MLPNetwork, ResidualNetwork
 from ..models.particles import ParticleNetwork
 from ..models.potential import AbstractModel
 from ..models.two_tower import TwoTowerNetwork
+from .float64 import in_float64
 
 #: Events evaluated in one compiled call.
 CHUNK = 4096
@@ -58,7 +59,7 @@ class Curvature:
         # Near an edge a narrower step, and at the edge itself one that reaches a little beyond.
         self._step = np.clip(room, STEP * extent / 10, STEP * extent)
         with jax.enable_x64(True):  # noqa: FBT003
-            self._model = jax.tree.map(_widened, estimator.model)
+            self._model = in_float64(estimator.model)
         self.reason = self._why_not(estimator)
         self.automatic = not self.reason
 
@@ -168,10 +169,6 @@ def slope_jumps(activation: Callable[..., Any]) -> bool:
         except (TypeError, ValueError, IndexError):
             return False  # no function of one number: left to the comparison of derivatives
     return bool(np.any((coarse[steepest] > 1e-6) & (fine > 0.25 * coarse[steepest])))
-
-
-def _widened(leaf: Any) -> Any:  # noqa: ANN401
-    return jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf
 
 
 @eqx.filter_jit

@@ -18,32 +18,17 @@ from ..estimator import AbstractEstimator, Estimator, with_network
 from ..inputs import (
     Input,
     as_floats,
-    as_rows,
-    column_names,
     kind_of,
     require_finite,
-    require_float32,
-    require_order,
 )
 from ..models.potential import AbstractModel
+from .float64 import in_float64
 
 #: Events evaluated in one compiled call.
 CHUNK = 8192
 #: Step of numerical derivatives of a rate, as a fraction of the trained region: the best for
 #: central differences of a smooth function in float64.
 RATE_STEP = 1e-5
-
-
-def observed_rows(estimator: AbstractEstimator, x: Input, name: str = "x") -> np.ndarray:
-    """Observed events as a checked matrix."""
-    require_order(column_names(x), estimator.x_names, name)
-    rows = as_rows(x, name, columns=len(estimator.x_names), of="observables")
-    if len(rows) == 0:
-        raise ValueError(f"there are no observed events: {name} has no rows.")
-    require_finite(rows, name, "Remove or repair these events.")
-    require_float32(rows, estimator.x_names, name)
-    estimator.warn_outside(rows)
-    return rows
 
 
 def event_weights(weight: Input | None, count: int, name: str = "weight") -> np.ndarray | None:
@@ -74,7 +59,7 @@ class PerEvent:
         self.count = len(rows)
         self.chunks: list[tuple[Array, int]] = []
         with jax.enable_x64(True):  # noqa: FBT003
-            self.model = jax.tree.map(_widened, estimator.model)
+            self.model = in_float64(estimator.model)
             self.against = None if against is None else jnp.asarray(against, jnp.float64)
             for first in range(0, len(rows), size):
                 part = np.asarray(rows[first : first + size], np.float32).astype(np.float64)
@@ -91,10 +76,6 @@ class PerEvent:
                 values.append(np.asarray(value)[:count])
                 gradients.append(np.asarray(gradient)[:count])
         return np.concatenate(values), np.concatenate(gradients)
-
-
-def _widened(leaf: Any) -> Any:  # noqa: ANN401
-    return jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf
 
 
 @eqx.filter_jit

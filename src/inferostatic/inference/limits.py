@@ -18,7 +18,7 @@ from .limit_curves import Asymptotic, WithToys, crossings, interpolated, statist
 from .neyman import ObservedSet, ToyFitter, observe
 from .profile import as_level, place_of
 from .set_likelihood import SetLikelihood
-from .summed import observed_rows
+from .summed import potential_and_rows
 from .toys import Simulated, ToyMaker
 
 #: Values that are scanned first.
@@ -139,7 +139,7 @@ def upper_limit(
         seed: of toys and Asimov set.
         progress_bar: force the display on or off.
     """
-    estimator, rows = observed_rows(estimator, x, "upper_limit")
+    estimator, rows = potential_and_rows(estimator, x, "upper_limit")
     level, seed = as_level(level), as_seed(seed)
     if test not in ("cls", "clsb"):
         raise ValueError(f"test must be 'cls' or 'clsb' (CLs+b); got {test!r}.")
@@ -167,8 +167,9 @@ def upper_limit(
         limits = crossings(curves, values, 1 - level, nothing)
         scanned = curves(values)
     else:
+        assert simulator is not None
         maker = ToyMaker(
-            Simulated(simulator, estimator),  # pyright: ignore[reportArgumentType]
+            Simulated(simulator, estimator),
             as_count(toys, "toys"),
             len(rows),
             _pool(as_count(toys, "toys"), len(rows), pool),

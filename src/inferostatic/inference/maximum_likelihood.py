@@ -13,6 +13,7 @@ import numpy as np
 
 from ..estimator import Estimator
 from ..inputs import Input, as_count, kind_of, warn_user
+from .checked import observed_rows
 from .likelihood import (
     CHUNK as CHUNK,
 )
@@ -21,7 +22,6 @@ from .likelihood import (
     NegativeLogLikelihood,
     Poisson,
     event_weights,
-    observed_rows,
 )
 from .minimiser import NotConverged as NotConverged
 from .minimiser import Problem, checked_fixed, iminuit_class

@@ -24,7 +24,8 @@ from .posterior_grid import (
     grid_moments,
     grid_posterior,
 )
-from .summed import observed_rows, summed_potential
+from .profile import as_level
+from .summed import potential_and_rows, summed_potential
 from .target import Target, coordinates_of
 from .weights import weighted_moments
 
@@ -91,8 +92,7 @@ class Posterior:
 
     def interval(self, level: float = 0.68) -> np.ndarray:
         """Central credible intervals, shape (d, 2): equal probability is left on either side."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, such as 0.68; got {level}.")
+        level = as_level(level)
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         if self.grid is not None:
             return np.stack([self.grid.quantile(i, tails) for i in range(len(self.names))])
@@ -164,7 +164,7 @@ def posterior(
         seed: everything random follows from it.
         progress_bar: force the display on or off.
     """
-    estimator, rows = observed_rows(estimator, x, "posterior")
+    estimator, rows = potential_and_rows(estimator, x, "posterior")
     law = _checked_prior(estimator, prior)
     chosen = _checked_method(method, law)
     draws, chains, seed = as_count(draws, "draws"), as_count(chains, "chains"), as_seed(seed)

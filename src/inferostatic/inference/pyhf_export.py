@@ -21,8 +21,9 @@ import numpy as np
 from ..events.events import Events
 from ..inputs import Input, kind_of
 from ..world.simulator import Simulator
+from .checked import observed_rows
 from .histograms import fill
-from .likelihood import Constraints, known_names, observed_rows
+from .likelihood import Constraints, known_names
 from .minimiser import NotConverged
 from .observables import Observable
 from .profile import as_level, chi2_quantile

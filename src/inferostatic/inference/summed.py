@@ -17,13 +17,10 @@ from ..estimator import Estimator, with_network
 from ..inputs import (
     Input,
     as_floats,
-    as_rows,
-    column_names,
     kind_of,
-    require_finite,
-    require_float32,
-    require_order,
 )
+from .checked import observed_rows
+from .float64 import in_float64
 
 #: Most events in one chunk of the sum, and most pairs of event and θ in one compiled call.
 MOST_ROWS, MOST_PAIRS = 2048, 1 << 16
@@ -59,24 +56,17 @@ class SummedPotential(eqx.Module):
         return jnp.mean(eqx.filter_vmap(member)(self.model.network, self.parts))
 
 
-def observed_rows(estimator: object, x: Input, function: str) -> tuple[Estimator, np.ndarray]:
+def potential_and_rows(estimator: object, x: Input, function: str) -> tuple[Estimator, np.ndarray]:
     """A potential and observed events, checked; one event may come without its axis."""
     if not isinstance(estimator, Estimator):
         raise TypeError(
             f"{function} needs a potential (ist.Estimator), which ist.fit(events, seed=…) trains "
             f"by default; got {kind_of(estimator)}."
         )
-    require_order(column_names(x), estimator.x_names, "x")
-    array, count = as_floats(x, "x"), len(estimator.x_names)
-    if array.ndim == 1 and array.size == count > 1:
-        array = array[None]
-    rows = as_rows(array, "x", columns=count, of=f"observables ({', '.join(estimator.x_names)})")
-    if len(rows) == 0:
-        raise ValueError("there are no observed events: x has no rows.")
-    require_finite(rows, "x", "Remove or repair these events.")
-    require_float32(rows, estimator.x_names, "x")
-    estimator.warn_outside(rows)
-    return estimator, rows
+    array = as_floats(x, "x")
+    if array.ndim == 1 and array.size == len(estimator.x_names) > 1:
+        return estimator, observed_rows(estimator, array[None])
+    return estimator, observed_rows(estimator, x)
 
 
 def summed_potential(estimator: Estimator, rows: np.ndarray) -> SummedPotential:
@@ -87,16 +77,12 @@ def summed_potential(estimator: Estimator, rows: np.ndarray) -> SummedPotential:
     # Rounded as everywhere else, so that Σφ is the sum of what `potential` gives.
     x = np.concatenate([rows, padding]).astype(np.float32).astype(np.float64)
     counts = (np.arange(chunks * size) < len(rows)).astype(np.float64)
-    model = jax.tree.map(_widened, estimator.model)
+    model = in_float64(estimator.model)
     return SummedPotential(
         model=model,
         parts=_embedded(model, jnp.asarray(x.reshape(chunks, size, -1))),
         counts=jnp.asarray(counts.reshape(chunks, size)),
     )
-
-
-def _widened(leaf: Any) -> Any:  # noqa: ANN401
-    return jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf
 
 
 @eqx.filter_jit

@@ -15,8 +15,9 @@ from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..inputs import Input, as_seed, kind_of, warn_user
 from ..world.simulator import Simulator
+from .checked import observed_rows
 from .histograms import Bins, Histogram, Sample, choose_bins, fill
-from .likelihood import event_weights, observed_rows
+from .likelihood import event_weights
 from .observables import Observable
 
 #: Shifts of templates in units of the expected error: larger ones have less noise and more

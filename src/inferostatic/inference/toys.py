@@ -139,7 +139,8 @@ def source_of(
         )
     if simulator is not None:
         return Simulated(simulator, estimator)
-    return Stored(toys_from, estimator)  # pyright: ignore[reportArgumentType]
+    assert toys_from is not None
+    return Stored(toys_from, estimator)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
