@@ -11,8 +11,9 @@ fitted with 80,000 events that both train and calibrate (`cross_fit`), then with
 million events that is the same for all data sets; and beside them by the χ² of the ten observables'
 means with a cubic response, as tuning tools do.
 
-The work is shared by `--processes` processes, also on one GPU. Estimators and simulated events are
-kept in `benchmarks/.cache`; results are in `benchmarks/results/intervals-<part>.json`.
+The work is shared by `--processes` processes, also on one GPU. Estimators, simulated events and
+every pseudo-experiment that is done are kept in `benchmarks/.cache`, so that a run goes on where the
+last one stopped; results are in `benchmarks/results/intervals-<part>.json`.
 """
 
 import argparse
@@ -46,6 +47,7 @@ SETS, TOYS = 2000, 1000
 ANYWHERE: Final = ist.Uniform([0.02] * 3, [9.0] * 3)
 #: Pseudo-experiments in which other fits are made beside.
 BESIDE: Final = 200
+Rows = list[dict[str, Any]]
 PYTHIA_SETS, PYTHIA_EVENTS, TRAINING, DESIGN = 200, 4000, 80_000, 2_000_000
 
 
@@ -273,12 +275,12 @@ def chi2_quantiles(freedom: int = 1) -> list[float]:
     return [float(2 * gammaincinv(freedom / 2, level)) for level in LEVELS]
 
 
-def fits_in(rows: list[dict[str, Any]]) -> list[str]:
+def fits_in(rows: Rows) -> list[str]:
     """The names of all fits that were made, some only for some sets."""
     return list(dict.fromkeys(key for row in rows for key in row if isinstance(row[key], dict)))
 
 
-def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def tallied(rows: Rows, name: str) -> dict[str, Any]:
     """Coverage for each parameter and pooled, lengths, and errors scaled to cover."""
     rows = [row for row in rows if name in row]
     theta = np.array([row["theta"] for row in rows])
@@ -314,7 +316,7 @@ def tallied(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return result
 
 
-def tallied_sets(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def tallied_sets(rows: Rows, name: str) -> dict[str, Any]:
     p_values = np.array([row[name] for row in rows])
     held = {f"joint {level}": float(np.mean(p_values > 1 - level)) for level in LEVELS}
     return {"fit": name, "sets": len(rows)} | held
@@ -329,27 +331,42 @@ def plain(value: Any) -> Any:  # noqa: ANN401
     return float(f"{value:.5g}") if isinstance(value, float | np.floating) else value
 
 
-def shared(work: Callable[..., dict[str, Any]], tasks: list[Any], options: Any) -> list[Any]:  # noqa: ANN401
+def shared(name: str, work: Callable[..., dict[str, Any]], tasks: list[Any], options: Any) -> Rows:  # noqa: ANN401
     """The results of all tasks, or of those that were done in time."""
-    rows, begun = [], time.monotonic()
+    CACHE.mkdir(exist_ok=True)
+    path = CACHE / f"intervals-{name}.jsonl"
+    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = {tuple(line["task"]): line["row"] for line in kept}
+    begun = time.monotonic()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.processes, context) as pool:
-        waiting = [pool.submit(work, task) for task in tasks]
+    with ProcessPoolExecutor(options.processes, context) as pool, path.open("a") as store:
+        waiting = {pool.submit(work, task): task for task in tasks if task not in rows}
         for done in as_completed(waiting):
             if done.cancelled():
                 continue
             if error := done.exception():
                 # A fit that fails is told, and is not part of the tally.
-                print(f"failed: {error!r}", flush=True)
+                print(f"failed: {waiting[done]} {error!r}", flush=True)
                 continue
-            rows.append(done.result())
+            task, row = waiting[done], listed(done.result())
+            rows[task] = row
+            print(json.dumps({"task": task, "row": row}), file=store, flush=True)
             spent = time.monotonic() - begun
             if len(rows) % 100 == 0:
                 print(f"{len(rows)} of {len(tasks)}, {spent:.0f} s", flush=True)
             if spent > 60 * options.minutes:
                 for left in waiting:
                     left.cancel()
-    return rows
+    return [rows[task] for task in tasks if task in rows]
+
+
+def listed(value: Any) -> Any:  # noqa: ANN401
+    """For a file, with all digits."""
+    if isinstance(value, dict):
+        return {name: listed(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [listed(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def record(name: str, tables: list[dict[str, Any]]) -> None:
@@ -376,16 +393,18 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     tables: list[dict[str, Any]] = []
     if options.part == "single":
-        rows = shared(one_single, [(i, TOYS) for i in range(options.sets or SETS)], options)
+        rows = shared(
+            "single", one_single, [(i, TOYS) for i in range(options.sets or SETS)], options
+        )
         tables = [tallied_sets(rows, name) for name in ("neyman", "wilks")]
     for events in options.events if options.part == "dirichlet" else []:
         numbers = range(options.first, options.sets or SETS)
-        rows = shared(one_dirichlet, [(i, events) for i in numbers], options)
+        rows = shared("dirichlet", one_dirichlet, [(i, events) for i in numbers], options)
         for name in fits_in(rows):
             tables.append({"events": events} | tallied(rows, name))
     for design in options.design if options.part == "pythia" else []:
         tasks = [(i, design) for i in range(options.sets or PYTHIA_SETS)]
-        rows = shared(one_pythia, tasks, options)
+        rows = shared("pythia", one_pythia, tasks, options)
         for name in fits_in(rows):
             tables.append({"design": DESIGN if design else 0} | tallied(rows, name))
     record(options.part, tables)

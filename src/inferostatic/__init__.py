@@ -7,6 +7,11 @@ ratios. See https://arxiv.org/abs/2210.01680 for the method it is built on.
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .compiler import avoid_wrong_sums
+
+avoid_wrong_sums()
+
+# ruff: noqa: E402
 from . import checks as checks
 from .checks.closure import Closure as Closure
 from .checks.closure import closure as closure
@@ -19,6 +24,8 @@ from .estimator import RatioEstimator as RatioEstimator
 from .estimator import ScoreEstimator as ScoreEstimator
 from .estimator import load as load
 from .events.events import Events as Events
+from .events.latent import JointDensity as JointDensity
+from .events.latent import Latent as Latent
 from .events.simulate import simulate as simulate
 from .inference.calibrated import CalibratedFit as CalibratedFit
 from .inference.calibrated import calibrated_fit as calibrated_fit
@@ -55,8 +62,17 @@ from .learning.cross_fit import cross_fit as cross_fit
 from .learning.draw import Records as Records
 from .learning.draw import draw as draw
 from .learning.fit import fit as fit
+from .learning.latent_methods import ALICE as ALICE
+from .learning.latent_methods import ALICES as ALICES
+from .learning.latent_methods import CASCAL as CASCAL
+from .learning.latent_methods import RASCAL as RASCAL
+from .learning.latent_methods import ROLR as ROLR
+from .learning.latent_methods import SALLINO as SALLINO
+from .learning.latent_methods import SALLY as SALLY
+from .learning.latent_methods import LatentLoss as LatentLoss
 from .learning.losses import Exponential as Exponential
 from .learning.losses import Logistic as Logistic
+from .learning.losses import ROLRLoss as ROLRLoss
 from .learning.losses import Savage as Savage
 from .learning.losses import Square as Square
 from .learning.methods import CARL as CARL
@@ -128,6 +144,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 def __dir__() -> list[str]:
     """The public names: everything exported above, and of the modules `checks`, `plots`, `toys`."""
     found = {name for name, value in globals().items() if not isinstance(value, ModuleType)}
-    hidden = {"Any", "ModuleType", "TYPE_CHECKING"}
+    hidden = {"Any", "ModuleType", "TYPE_CHECKING", "avoid_wrong_sums"}
     public = {name for name in found - hidden if not name.startswith("_")}
     return sorted(public | {"checks", "plots", "toys"})

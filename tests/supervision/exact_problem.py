@@ -21,7 +21,7 @@ from scipy.special import expit
 
 import inferostatic as ist
 from inferostatic.learning.methods import AbstractMethod
-from inferostatic.supervision.records import Row
+from inferostatic.supervision.records import Capability, Row
 from inferostatic.supervision.supervision import StoredLaw
 
 LOW, HIGH = np.array([-1.0, -0.6]), np.array([1.5, 0.8])
@@ -40,6 +40,23 @@ def log_p(x: Any, theta: Any, xp: Any = np) -> Any:
     first = -((x[..., 0] - theta[..., 0]) ** 2) / 2
     second = -(x[..., 1] ** 2) * xp.exp(-2 * theta[..., 1]) / 2 - theta[..., 1]
     return first + second - math.log(2 * math.pi)
+
+
+class WithLatent:
+    """The same problem with half of the noise made visible: z_0 and z_1, and the rest added."""
+
+    def simulate_latent(
+        self, theta: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        first, second = rng.standard_normal((2, *theta.shape)) * math.sqrt(0.5)
+        scale = np.stack([np.ones(len(theta)), np.exp(theta[:, 1])], axis=1)
+        start = np.stack([theta[:, 0], np.zeros(len(theta))], axis=1)
+        z = start + scale * first
+        return z + scale * second, z
+
+    def joint_log_prob(self, x: Any, z: Any, theta: Any) -> Any:
+        squares = (z[1] ** 2 + (x[1] - z[1]) ** 2) * jnp.exp(-2 * theta[1])
+        return -((z[0] - theta[0]) ** 2) - squares - 2 * theta[1]
 
 
 def score(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -79,6 +96,13 @@ class Tilted(eqx.Module):
     def log_ratios(self, x: Array, theta0: Array, theta1: Array) -> Array:
         values = self.potential_table(x, jnp.stack([theta0, theta1]))
         return values[0] - values[1]
+
+    def score(self, x: Array, theta: Array) -> Array:
+        return jax.grad(self.potential, argnums=1)(x, theta)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return frozenset(Capability)
 
 
 @eqx.filter_jit

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+import equinox as eqx
 import numpy as np
 
 from ..inputs import (
@@ -21,6 +22,7 @@ from ..inputs import (
 )
 from ..memory_map import is_mapped, read_rows, require_whole
 from ..world.prior import AbstractPrior, Discrete
+from .latent import Latent, checked_latent, kept
 
 #: Different θ that are told apart in a file, at most.
 MOST_MAPPED_POINTS = 1000
@@ -38,7 +40,8 @@ class Events:
         x: observables, shape (n, D).
         theta: parameters, shape (n, d); one θ of shape (d,) serves all events.
         weight: one weight for each event, of either sign; 1 when omitted.
-        latent: arrays of latent information, one row for each event, by name.
+        latent: latent information: arrays by name, one row for each event, such as `joint_score`,
+            the joint score at the event's θ; or `ist.Latent(arrays, joint)`.
         prior: the law that `theta` was drawn from. When it is absent, methods draw candidates
             from the stored θ themselves, which is exact but less local.
         x_names, theta_names: names of the columns.
@@ -47,7 +50,7 @@ class Events:
     x: np.ndarray
     theta: np.ndarray
     weight: np.ndarray
-    latent: Mapping[str, np.ndarray]
+    latent: Latent
     prior: AbstractPrior | None
     x_names: tuple[str, ...]
     theta_names: tuple[str, ...]
@@ -103,10 +106,10 @@ class Events:
         require_float32(x_rows, names, "x")
         require_float32(theta_rows, parameters, "theta")
         assign = object.__setattr__
-        assign(self, "x", _kept(x_rows))
-        assign(self, "theta", theta_rows if one_theta and mapped else _kept(theta_rows))
+        assign(self, "x", kept(x_rows))
+        assign(self, "theta", theta_rows if one_theta and mapped else kept(theta_rows))
         assign(self, "weight", _check_weight(weight, len(x_rows), mapped=mapped))
-        assign(self, "latent", _check_latent(latent, len(x_rows)))
+        assign(self, "latent", checked_latent(latent, theta_rows))
         assign(self, "prior", prior)
         assign(self, "x_names", names)
         assign(self, "theta_names", parameters)
@@ -131,7 +134,7 @@ class Events:
             x=self.x[index],
             theta=self.theta[index],
             weight=self.weight[index],
-            latent={name: values[index] for name, values in self.latent.items()},
+            latent=self.latent.map(lambda values: values[index]),
             prior=self.prior,
             x_names=self.x_names,
             theta_names=self.theta_names,
@@ -175,6 +178,11 @@ class Events:
                     f"{_shapes(first.latent)} and {_shapes(part.latent)} (names and shapes of a "
                     "row)."
                 )
+            if not eqx.tree_equal(part.latent.joint, first.latent.joint):
+                raise ValueError(
+                    "event sets to be joined must have the same joint density; got "
+                    f"{first.latent.joint} and {part.latent.joint}."
+                )
             if (part.x_names, part.theta_names) != (first.x_names, first.theta_names):
                 raise ValueError(
                     "event sets to be joined must have the same names; got "
@@ -184,7 +192,10 @@ class Events:
             x=np.concatenate([part.x for part in parts]),
             theta=np.concatenate([part.theta for part in parts]),
             weight=np.concatenate([part.weight for part in parts]),
-            latent={name: np.concatenate([p.latent[name] for p in parts]) for name in first.latent},
+            latent=Latent(
+                {name: np.concatenate([p.latent[name] for p in parts]) for name in first.latent},
+                first.latent.joint,
+            ),
             prior=prior,
             x_names=first.x_names,
             theta_names=first.theta_names,
@@ -214,7 +225,7 @@ def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | 
         "x": read(events.x),
         "theta": read(events.theta),
         "weight": read(events.weight).astype(np.float64),
-        "latent": {name: read(array) for name, array in events.latent.items()},
+        "latent": events.latent.map(read),
         "prior": prior,
         "x_names": events.x_names,
         "theta_names": events.theta_names,
@@ -222,13 +233,6 @@ def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | 
     for name, value in values.items():
         object.__setattr__(part, name, value)
     return part
-
-
-def _kept(array: np.ndarray) -> np.ndarray:
-    """A copy, or a view of a memory-mapped file, that cannot be written to."""
-    kept = array.view(np.ndarray) if is_mapped(array) else array.copy()
-    kept.setflags(write=False)
-    return kept
 
 
 def _tell_of_copy(given: object, read: np.ndarray, name: str) -> None:
@@ -340,7 +344,7 @@ def _among(theta: np.ndarray, prior: Discrete) -> np.ndarray:
 def _check_weight(weight: Input | None, n: int, *, mapped: bool) -> np.ndarray:
     if weight is None:
         ones = np.broadcast_to(np.ones(()), (n,))
-        return ones if mapped else _kept(ones)
+        return ones if mapped else kept(ones)
     values = as_floats(weight, "weight")
     _tell_of_copy(weight, values, "weight")
     require_whole(values, "weight")
@@ -353,25 +357,4 @@ def _check_weight(weight: Input | None, n: int, *, mapped: bool) -> np.ndarray:
             f"the weights add up to {total:.4g}; negative weights are allowed, but their "
             "sum must be positive."
         )
-    return _kept(values if is_mapped(values) else values.astype(np.float64))
-
-
-def _check_latent(latent: Mapping[str, Input] | None, n: int) -> Mapping[str, np.ndarray]:
-    if latent is not None and not isinstance(latent, Mapping):
-        raise TypeError(
-            "latent must be a dictionary of arrays by name, such as {'joint_score': scores}; got "
-            f"{kind_of(latent)}."
-        )
-    checked = {
-        str(name): _kept(as_floats(values, f"latent {name!r}"))
-        for name, values in (latent or {}).items()
-    }
-    for name, values in checked.items():
-        if values.ndim == 0 or len(values) != n:
-            raise ValueError(
-                f"latent {name!r} must have one row for each of the {n} events; got shape "
-                f"{values.shape}."
-            )
-        require_whole(values, f"latent {name!r}")
-        require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")
-    return checked
+    return kept(values if is_mapped(values) else values.astype(np.float64))

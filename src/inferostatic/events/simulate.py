@@ -5,8 +5,9 @@ import numpy as np
 from ..inputs import as_count, as_seed, kind_of
 from ..progress import progress
 from ..world.prior import AbstractPrior
-from ..world.simulator import Simulator, require_simulator, run_simulator
+from ..world.simulator import LatentSimulator, Simulator, require_simulator, run_simulator
 from .events import Events
+from .latent import JointDensity, Latent
 
 #: Events for one call of the simulator. Each call has its own random stream, numbered by its
 #: place, so the result depends on the seed alone and not on who runs which call.
@@ -25,7 +26,9 @@ def simulate(
 
     Args:
         simulator: a function `(theta (n, d), rng) -> x (n, D)` in NumPy, a toy, or a
-            `JaxSimulator`.
+            `JaxSimulator`. One that has the methods `simulate_latent(theta, rng) -> (x, z)` and
+            `joint_log_prob(x, z, theta)`, in JAX and for one event, gives events with latent
+            information.
         prior: the law of θ. Simulate a little wider than the region to be evaluated: at its
             edges a model extrapolates.
         n: number of events.
@@ -38,8 +41,25 @@ def simulate(
             "order is ist.simulate(simulator, prior, n, seed=…)."
         )
     theta = prior.sample(as_count(n, "n"), seed=seed)
-    x = simulate_at(simulator, theta, seed=seed, progress_bar=progress_bar)
-    return Events(x=x, theta=theta, prior=prior, x_names=getattr(simulator, "x_names", None))
+    return simulated_events(simulator, theta, prior, seed=seed, progress_bar=progress_bar)
+
+
+def simulated_events(
+    simulator: Simulator,
+    theta: np.ndarray,
+    prior: AbstractPrior,
+    *,
+    seed: int,
+    progress_bar: bool | None = None,
+) -> Events:
+    """Events at given θ, with the latent variables that the simulator tells."""
+    x, z = _simulated(simulator, theta, seed, "", progress_bar, latent=True)
+    latent = None
+    if z is not None:
+        assert isinstance(simulator, LatentSimulator)
+        latent = Latent({"z": z}, JointDensity(simulator.joint_log_prob))
+    names = getattr(simulator, "x_names", None)
+    return Events(x=x, theta=theta, latent=latent, prior=prior, x_names=names)
 
 
 def simulate_at(
@@ -51,14 +71,28 @@ def simulate_at(
     progress_bar: bool | None = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, in calls of fixed size with their own random streams."""
+    return _simulated(simulator, theta, seed, asked_because, progress_bar, latent=False)[0]
+
+
+def _simulated(
+    simulator: Simulator,
+    theta: np.ndarray,
+    seed: int,
+    asked_because: str,
+    progress_bar: bool | None,
+    *,
+    latent: bool,
+) -> tuple[np.ndarray, np.ndarray | None]:
     require_simulator(simulator)
     starts = range(0, len(theta), CALL_SIZE)
-    parts = []
+    parts, hidden = [], []
     with progress("simulating", len(theta), show=progress_bar) as advance:
         for number, start in enumerate(starts):
             rng = np.random.default_rng(np.random.SeedSequence([as_seed(seed), number]))
             rows = theta[start : start + CALL_SIZE]
-            x = run_simulator(simulator, rows, rng, first_row=start, asked_because=asked_because)
+            x, z = run_simulator(
+                simulator, rows, rng, first_row=start, asked_because=asked_because, latent=latent
+            )
             if x.shape[1] != (parts[0] if parts else x).shape[1]:
                 raise ValueError(
                     "the simulator's number of observables changed between calls, from "
@@ -66,5 +100,6 @@ def simulate_at(
                     "columns for every θ."
                 )
             parts.append(x)
+            hidden.append(z)
             advance(len(rows))
-    return np.concatenate(parts)
+    return np.concatenate(parts), np.concatenate(hidden) if hidden[0] is not None else None

@@ -30,6 +30,11 @@ class AbstractLoss(eqx.Module):
 class AbstractRatioLoss(AbstractLoss):
     """A proper loss for the log ratio (`eq:proper_losses`)."""
 
+    @property
+    def needs_joint_ratio(self) -> bool:
+        """Whether the answer is (y, ln r_lat) in place of y."""
+        return False
+
 
 @known
 class Logistic(AbstractRatioLoss):
@@ -82,6 +87,40 @@ class Exponential(AbstractRatioLoss):
         return 60.0
 
 
+@known
+class ROLRLoss(AbstractRatioLoss):
+    """y (r̂ − r)² + (1−y)(1/r̂ − 1/r)², r the joint ratio (`eq:latent_loss_ROLR`).
+
+    Both ratios are continued linearly beyond |ln r| = `edge`, because their squares overflow and
+    because single events with huge ratios would drown all others. That changes the minimiser where
+    the true |ln r| is larger; training warns with the fraction of events affected.
+    """
+
+    edge: float = eqx.field(static=True, default=10.0)
+
+    def __check_init__(self) -> None:
+        """The squares must stay finite in float32."""
+        if not 0 < self.edge <= 40:
+            raise ValueError(f"edge must lie between 0 and 40; got {self.edge}.")
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        label, log_r = answer[..., 0], answer[..., 1]
+        ratio = _guarded_exp(prediction, self.edge) - _guarded_exp(log_r, self.edge)
+        inverse = _guarded_exp(-prediction, self.edge) - _guarded_exp(-log_r, self.edge)
+        return label * jnp.square(ratio) + (1 - label) * jnp.square(inverse)
+
+    @property
+    def limit(self) -> float:
+        """The edge."""
+        return self.edge
+
+    @property
+    def needs_joint_ratio(self) -> bool:
+        """It does."""
+        return True
+
+
 def _guarded_exp(value: Array, edge: float) -> Array:
     inside = jnp.exp(jnp.minimum(value, edge))
     return inside * (1 + jnp.maximum(value - edge, 0.0))
@@ -103,3 +142,21 @@ class SoftmaxCrossEntropy(AbstractLoss):
     def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
         """The loss."""
         return jax.nn.logsumexp(prediction) - prediction[answer]
+
+
+@known
+class SoftCandidateCrossEntropy(AbstractLoss):
+    """logsumexp_j φ(x, θ^j) − Σ_k P_k φ(x, θ^k), P_k the probability of each candidate."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        return jax.nn.logsumexp(prediction) - jnp.sum(answer * prediction)
+
+
+@known
+class SummedSquares(AbstractLoss):
+    """Σ_i (prediction_i − target_i)²."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        return jnp.sum(jnp.square(prediction - answer))

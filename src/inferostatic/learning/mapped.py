@@ -6,6 +6,7 @@ rows even where a file is sorted, and still a disk reads many rows at each place
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
@@ -113,11 +114,13 @@ class MappedRows:
     Attributes:
         x, theta: of all events.
         with_x: whether supervision looks at x.
+        latent: the latent arrays it looks at.
     """
 
     x: np.ndarray
     theta: np.ndarray
     with_x: bool
+    latent: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def take(self, index: np.ndarray) -> Row:
         """Some of them, in memory."""
@@ -126,6 +129,10 @@ class MappedRows:
             x=jnp.asarray(x, jnp.float32),
             theta=jnp.asarray(read_rows(self.theta, index), jnp.float32),
             is_reference=jnp.zeros(len(index), jnp.float32),
+            latent={
+                name: jnp.asarray(read_rows(array, index), jnp.float32)
+                for name, array in self.latent.items()
+            },
         )
 
 

@@ -5,6 +5,7 @@ potential with a weighted sum of them.
 """
 
 import abc
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from ..supervision.candidates import (
 )
 from ..supervision.difference import AbstractDifference, Linear
 from ..supervision.kernels import AbstractKernel
+from ..supervision.latent import FromJoint
 from ..supervision.pairs import AbstractPairLaw, Independent, KernelPairs, LabelledPairs
 from ..supervision.records import AbstractRecord, Capability, Questioned, Row
 from ..supervision.references import ReferencePoint, ReferenceSample
@@ -37,6 +39,7 @@ from .losses import (
     AbstractLoss,
     AbstractRatioLoss,
     Logistic,
+    SoftCandidateCrossEntropy,
     SoftmaxCrossEntropy,
     SquaredError,
 )
@@ -125,6 +128,12 @@ class MixedMethod(AbstractMethod):
 
     methods: tuple[Method, ...]
     weights: tuple[float, ...] = eqx.field(static=True)
+    name: str | None = eqx.field(static=True, default=None)
+
+    @property
+    def parts(self) -> list[tuple[float, Method]]:
+        """Weights and methods."""
+        return list(zip(self.weights, self.methods, strict=True))
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -145,12 +154,16 @@ class MixedMethod(AbstractMethod):
                     "a method with reference events can only be mixed with one that has the same "
                     "reference events: otherwise they train on different rows."
                 )
+        # All parts read the same events, so what only one of them needs is added to the others'.
+        latent = {name: array for s in supplies for name, array in s.rows.latent.items()}
         law = StoredLaw(
             first.law.prior,
             np.max([s.law.low for s in supplies], axis=0),
             np.min([s.law.high for s in supplies], axis=0),
+            next((s.law.joint for s in supplies if s.law.joint is not None), None),
+            next((s.law.unit for s in supplies if s.law.unit is not None), None),
         )
-        return Supply(first.rows, first.weight, law)
+        return Supply(dataclasses.replace(first.rows, latent=latent), first.weight, law)
 
     def supervise(
         self, row: Row, law: StoredLaw, *, key: PRNGKeyArray
@@ -183,7 +196,9 @@ class MixedMethod(AbstractMethod):
         return jnp.stack([method.beyond_limit(model, x, r) for method, r in parts]).max()
 
     def __str__(self) -> str:
-        """The parts."""
+        """The published name, or the parts."""
+        if self.name is not None:
+            return self.name
         parts = zip(self.weights, self.methods, strict=True)
         return "Mix(" + " + ".join(f"{weight:g} {method}" for weight, method in parts) + ")"
 
@@ -202,7 +217,7 @@ def KSE(kernel: AbstractKernel, difference: AbstractDifference | None = None) ->
 
 def KLRE(kernel: AbstractKernel, loss: AbstractRatioLoss | None = None) -> Method:
     """Kernel Likelihood Ratio Estimation: classify between neighbouring θ (`eq:pi_pair_kernel`)."""
-    return Method("KLRE", LabelledPairs(KernelPairs(_kernel(kernel))), _ratio_loss(loss))
+    return Method("KLRE", LabelledPairs(KernelPairs(_kernel(kernel))), ratio_loss(loss))
 
 
 def CARL(
@@ -223,10 +238,10 @@ def CARL(
         law = Independent() if pairs is None else pairs
         if not isinstance(law, AbstractPairLaw):
             raise TypeError(f"pairs must be such as ist.CustomPairs(…); got {kind_of(law)}.")
-        return Method("CARL", LabelledPairs(law), _ratio_loss(loss))
+        return Method("CARL", LabelledPairs(law), ratio_loss(loss))
     if pairs is not None:
         raise ValueError("give either reference= or pairs=, not both.")
-    return Method("CARL", _reference(reference), _ratio_loss(loss))
+    return Method("CARL", _reference(reference), ratio_loss(loss))
 
 
 def DCTR(reference: Input | Events) -> Method:
@@ -237,6 +252,8 @@ def DCTR(reference: Input | Events) -> Method:
 def KCE(
     candidates: AbstractKernel | AbstractCandidateLaw | Independent | None = None,
     number: int = 15,
+    *,
+    latent: bool = False,
 ) -> Method:
     """Kernel Contrastive Estimation: find the true θ among exchangeable candidates.
 
@@ -244,6 +261,8 @@ def KCE(
         candidates: None for multi-scale candidates, a kernel for a fixed width, or
             `ist.Independent()` for candidates from the law of θ.
         number: K, candidates besides the true θ.
+        latent: learn from the joint density of the events' latent variables, which gives every
+            candidate a probability, instead of from the true θ alone.
     """
     if candidates is None:
         law: AbstractCandidateLaw = MultiScale()
@@ -258,7 +277,10 @@ def KCE(
             "KCE takes a kernel such as ist.Rectangular(0.4), ist.MultiScale() or "
             f"ist.Independent(); got {candidates!r}."
         )
-    return Method("KCE", CandidateSets(law, as_count(number, "number")), SoftmaxCrossEntropy())
+    sets = CandidateSets(law, as_count(number, "number"))
+    if latent:
+        return Method("latent KCE", FromJoint(sets), SoftCandidateCrossEntropy())
+    return Method("KCE", sets, SoftmaxCrossEntropy())
 
 
 def Mix(methods: Sequence[tuple[float, Method]]) -> MixedMethod:
@@ -267,20 +289,30 @@ def Mix(methods: Sequence[tuple[float, Method]]) -> MixedMethod:
     pairs: list[Any] = []
     if isinstance(methods, Sequence) and not isinstance(methods, str):
         pairs = list(methods)
+    parts: list[tuple[float, Method]] = []
     for pair in pairs or [methods]:
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise ValueError(f"{expected}; got {kind_of(pair)}.")
         weight, method = pair
-        if not (isinstance(method, Method) and isinstance(weight, int | float) and weight > 0):
+        possible = isinstance(method, Method | MixedMethod)
+        if not (possible and isinstance(weight, int | float) and weight > 0):
             raise ValueError(f"{expected}; got ({weight!r}, {kind_of(method)}).")
-    return MixedMethod(tuple(m for _, m in pairs), tuple(float(w) for w, _ in pairs))
+        inner = [(1.0, method)] if isinstance(method, Method) else method.parts
+        parts += [(float(weight) * w, m) for w, m in inner]
+    return MixedMethod(tuple(m for _, m in parts), tuple(w for w, _ in parts))
 
 
-def _ratio_loss(loss: object) -> AbstractRatioLoss:
+def ratio_loss(loss: object) -> AbstractRatioLoss:
+    """A loss of labels, the logistic one where there is none."""
     if loss is None:
         return Logistic()
     if not isinstance(loss, AbstractRatioLoss):
         raise TypeError(f"loss must be such as ist.Logistic(); got {kind_of(loss)}.")
+    if loss.needs_joint_ratio:
+        raise ValueError(
+            f"{type(loss).__name__} compares with joint ratios: use ist.ROLR() or "
+            f"ist.LatentLoss(ist.{type(loss).__name__}())."
+        )
     return loss
 
 
@@ -293,6 +325,11 @@ def _kernel(kernel: object) -> AbstractKernel:
 def _reference(reference: Input | Events) -> ReferencePoint | ReferenceSample:
     if isinstance(reference, Events):
         return ReferenceSample(reference.x, reference.weight)
+    return reference_point(reference)
+
+
+def reference_point(reference: Input) -> ReferencePoint:
+    """A parameter point."""
     point = np.atleast_1d(as_floats(reference, "reference"))
     if point.ndim != 1:
         raise ValueError(

@@ -17,6 +17,7 @@ from ..models.architecture import AbstractArchitecture, Shapes
 from ..models.feature_map import AbstractFeatureMap, Identity
 from ..supervision.candidates import AbstractCandidateLaw, CandidateSets
 from ..supervision.kernels import AbstractKernel, largest_widths
+from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairLaw, LabelledPairs
 from ..supervision.records import Row
 from ..supervision.references import ReferencePoint
@@ -129,7 +130,7 @@ def supplied(events: Events | Records, method: AbstractMethod) -> Supplied:
     supply = method.supply(events)
     x = np.asarray(supply.rows.x)
     rows = supply.rows
-    if not _uses_x(method):
+    if not _uses_x(method, supply.law):
         # Targets do not look at x, so batches need not carry it beside its features.
         rows = eqx.tree_at(lambda r: r.x, rows, jnp.zeros((len(x), 0)))
     law = supply.law
@@ -145,7 +146,8 @@ def _supplied_in_files(events: Events, method: AbstractMethod) -> Supplied:
     sample = in_memory(events, some, law)
     for kernel in _kernels(method):
         largest_widths(kernel, sample.x, sample.theta)
-    found = method.supply(sample).law
+    supply = method.supply(sample)
+    found = supply.law
     # Where the support is open, the trusted region is the range of all stored θ.
     theta_low, theta_high = column_range(events.theta, "theta")
     edge_low, edge_high = found.prior.support
@@ -155,8 +157,13 @@ def _supplied_in_files(events: Events, method: AbstractMethod) -> Supplied:
         x=events.x,
         weight=events.weight,
         records=None,
-        rows=MappedRows(events.x, events.theta, _uses_x(method)),
-        law=StoredLaw(found.prior, low, high),
+        rows=MappedRows(
+            events.x,
+            events.theta,
+            _uses_x(method, found),
+            {name: events.latent[name] for name in supply.rows.latent},
+        ),
+        law=StoredLaw(found.prior, low, high, found.joint, found.unit),
         prior=found.prior,
         low=low.astype(np.float64),
         high=high.astype(np.float64),
@@ -164,7 +171,7 @@ def _supplied_in_files(events: Events, method: AbstractMethod) -> Supplied:
 
 
 #: Supervision that asks about each event for itself.
-_EACH_FOR_ITSELF = (CandidateSets, LabelledPairs, KernelScore)
+_EACH_FOR_ITSELF = (CandidateSets, LabelledPairs, KernelScore, FromJoint, JointScore)
 
 
 def _refuse_in_files(method: AbstractMethod) -> None:
@@ -173,7 +180,10 @@ def _refuse_in_files(method: AbstractMethod) -> None:
         "as every tenth, events[np.arange(0, len(events), 10)]."
     )
     for node in jax.tree.leaves(method, is_leaf=_is_supervision):
-        if _is_supervision(node) and not isinstance(node, _EACH_FOR_ITSELF):
+        node = node.of if isinstance(node, FromJoint) else node
+        at_reference = isinstance(node, JointScore) and node.reference is not None
+        each = isinstance(node, _EACH_FOR_ITSELF) and not at_reference
+        if _is_supervision(node) and not each:
             raise ValueError(
                 f"{method} with a reference joins and weighs all events beforehand, which "
                 f"memory-mapped events do not allow: {remedy} KCE, KLRE, CARL without a reference "
@@ -195,7 +205,9 @@ def _kernels(method: AbstractMethod) -> list[AbstractKernel]:
     return [node for node in nodes if isinstance(node, AbstractKernel)]
 
 
-def _uses_x(method: AbstractMethod) -> bool:
+def _uses_x(method: AbstractMethod, law: StoredLaw) -> bool:
+    if law.joint is not None and law.joint.uses_x:
+        return True
     # A user's own pair or candidate law may look at x as well.
     laws = jax.tree.leaves(method, is_leaf=_is_law)
     foreign = any(_is_law(law) and not type(law).__module__.startswith(_PACKAGE) for law in laws)

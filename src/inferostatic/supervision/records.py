@@ -20,6 +20,7 @@ class Capability(enum.Enum):
     POTENTIAL = "potential"
     SCORE = "score"
     LOG_RATIO = "log_ratio"
+    DENSITY = "density"
 
 
 #: Whatever answers the question that a record puts: a model with the capability it asks for.
@@ -132,9 +133,31 @@ class CandidateSet(AbstractRecord):
         return jnp.zeros(self.weight.shape, jnp.int32)
 
 
+class DensityTarget(AbstractRecord):
+    """How probable is x at the θ that made it."""
+
+    theta: Float[Array, "*n theta_dim"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """Ln p̂(x; θ)."""
+        return model.log_prob(x, self.theta)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """Ln p̂ of every event."""
+        return jax.vmap(model.log_prob)(x, self.theta)
+
+    @property
+    def answer(self) -> Array:
+        """Nothing: the more probable, the better."""
+        return jnp.zeros(self.weight.shape)
+
+
 class Row(eqx.Module):
     """One stored event as supervision sees it."""
 
     x: Float[Array, "*n x_dim"]
     theta: Float[Array, "*n theta_dim"]
     is_reference: Float[Array, "*n"]
+    #: Latent arrays by name, those that the supervision reads.
+    latent: dict[str, Array] = eqx.field(default_factory=dict)

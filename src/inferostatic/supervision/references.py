@@ -60,10 +60,16 @@ class ReferencePoint(AbstractSupervision):
             )
         return np.asarray(self.theta_ref)
 
+    def is_reference(self, events: Events) -> np.ndarray:
+        """Which events were simulated at θ_ref."""
+        return np.isclose(events.theta, self._point(events.theta.shape[1]), rtol=1e-6, atol=0).all(
+            axis=1
+        )
+
     def supply(self, events: Events) -> Supply:
         """Events at θ_ref are the reference class; there must be some."""
         point = self._point(events.theta.shape[1])
-        reference = np.isclose(events.theta, point, rtol=1e-6, atol=0).all(axis=1)
+        reference = self.is_reference(events)
         if not reference.any() or reference.all():
             raise ValueError(
                 f"{int(reference.sum())} of {len(events)} stored events were simulated at the "

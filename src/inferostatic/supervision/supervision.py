@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
-from ..events.simulate import simulate_at
+from ..events.latent import AbstractJoint
+from ..events.simulate import simulated_events
 from ..inputs import warn_user
 from ..world.prior import AbstractPrior, Discrete
 from ..world.simulator import Simulator
@@ -28,11 +29,20 @@ LARGEST_PULL = 6.0
 
 
 class StoredLaw(eqx.Module):
-    """The law π that stored θ follow, and the region of θ where targets can be trusted."""
+    """The law π that stored θ follow, and the region of θ where targets can be trusted.
+
+    Attributes:
+        prior: the law.
+        low, high: the region.
+        joint: the joint density of the events and their latent variables, if it is asked for.
+        unit: of θ, in which errors of the score are measured, if they are.
+    """
 
     prior: AbstractPrior
     low: np.ndarray
     high: np.ndarray
+    joint: AbstractJoint | None = None
+    unit: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,10 +163,10 @@ def draw_then_supervise(
 ) -> Drawn:
     """Simulate at θ ~ π, then draw one fixed record for each event."""
     theta = prior.sample(n, seed=seed)
-    x = simulate_at(simulator, theta, seed=seed, progress_bar=show)
-    supply = supervision.supply(Events(x=x, theta=theta, prior=prior))
+    events = simulated_events(simulator, theta, prior, seed=seed, progress_bar=show)
+    supply = supervision.supply(events)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
-    return Drawn(x, supervise_many(supervision, supply.rows, supply.law, keys))
+    return Drawn(events.x, supervise_many(supervision, supply.rows, supply.law, keys))
 
 
 @eqx.filter_jit

@@ -25,6 +25,24 @@ class Simulator(Protocol):
         ...
 
 
+@runtime_checkable
+class LatentSimulator(Protocol):
+    """A simulator that tells its latent variables and knows their joint density with x.
+
+    It may be called like any other simulator as well.
+    """
+
+    def simulate_latent(
+        self, theta: np.ndarray, rng: np.random.Generator, /
+    ) -> tuple[Input, Input]:
+        """Events x, shape (n, D), and their latent variables z, shape (n, k)."""
+        ...
+
+    def joint_log_prob(self, x: Any, z: Any, theta: Any, /) -> Any:  # noqa: ANN401
+        """ln p(x, z; θ) of one event in JAX; terms without θ may be left out."""
+        ...
+
+
 class JaxSimulator(eqx.Module):
     """A simulator from a JAX function `(theta (d,), key) -> x (D,)` of one event."""
 
@@ -51,14 +69,15 @@ def _simulate_many(simulate_one: Callable[..., Any], theta: jax.Array, keys: jax
 
 
 def run_simulator(
-    simulator: Simulator,
+    simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     rng: np.random.Generator,
     *,
     first_row: int = 0,
     asked_because: str = "",
-) -> np.ndarray:
-    """Call a simulator and check what it returned.
+    latent: bool = False,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Call a simulator and check what it returned: x and, if asked for, latent variables.
 
     Args:
         simulator: the function.
@@ -66,17 +85,36 @@ def run_simulator(
         rng: generator for this call alone.
         first_row: number of the first row in the whole of θ, for messages.
         asked_because: a sentence on why θ may lie outside the prior, added to errors.
+        latent: ask a latent-aware simulator for its latent variables as well.
     """
     low, high = theta.min(axis=0), theta.max(axis=0)
     region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
     try:
         # A copy: a simulator that changes θ in place must not change what is stored.
-        x = simulator(theta.copy(), rng)
+        z = None
+        if latent and isinstance(simulator, LatentSimulator):
+            x, z = simulator.simulate_latent(theta.copy(), rng)
+        else:
+            assert isinstance(simulator, Simulator)
+            x = simulator(theta.copy(), rng)
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).rstrip().rstrip('.')}"
         raise RuntimeError(
             f"the simulator failed for {region}: {reason}. {asked_because or _signature(error)}"
         ) from error
+    x = _checked(x, theta, first_row, asked_because)
+    if z is not None:
+        z = as_floats(z, "the simulator's latent variables")
+        if z.ndim == 0 or len(z) != len(theta):
+            raise ValueError(
+                f"simulate_latent must return one row of latent variables for each of the "
+                f"{len(theta)} rows of theta; got shape {z.shape}."
+            )
+    return x, z
+
+
+def _checked(x: Input, theta: np.ndarray, first_row: int, asked_because: str) -> np.ndarray:
+    """The x of a simulator."""
     x = as_floats(x, "the simulator's x")
     if x.ndim != 2:
         flat = " For one observable return x[:, None]." if x.ndim == 1 else ""
@@ -104,7 +142,8 @@ def run_simulator(
 
 def require_simulator(simulator: object) -> None:
     """Refuse what cannot be called with (theta, rng)."""
-    if not callable(simulator) or isinstance(simulator, type):
+    usable = callable(simulator) or isinstance(simulator, LatentSimulator)
+    if not usable or isinstance(simulator, type):
         raise TypeError(
             "simulator must be a function (theta, rng) -> x, a toy such as ist.toys.Dirichlet(), "
             f"or an ist.JaxSimulator; got {kind_of(simulator)}."

@@ -1,0 +1,175 @@
+r"""Latent information of events: what the simulator knows of each beyond x.
+
+With z the latent variables of an event and \(p_\mathrm{lat}(x, z;\theta)\) their joint density with
+x, the joint ratio and the joint score \(t = \nabla_\theta\ln p_\mathrm{lat}(x, z;\theta)\) are far
+less noisy teachers than labels: their means given x are functions of the ratio and the score of x.
+They come in three ways: a density of (x, z, θ), numbers stored for each event, or weights at
+benchmark points with a morphing between them.
+"""
+
+import abc
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..inputs import Input, as_floats, kind_of, require_finite
+from ..memory_map import is_mapped, require_whole
+
+#: Names under which stored numbers are looked for.
+JOINT_SCORE, LOG_JOINT_RATIO, PARTNER = "joint_score", "log_joint_ratio", "partner"
+
+
+class AbstractJoint(eqx.Module):
+    """ln p_lat(x, z; θ) of one event at any θ, up to a term that does not depend on θ."""
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The latent arrays that are read."""
+
+    @abc.abstractmethod
+    def log_prob(
+        self, x: Float[Array, " x_dim"], latent: Mapping[str, Array], theta: Float[Array, " d"]
+    ) -> Float[Array, ""]:
+        """Its value, in JAX."""
+
+    @property
+    def uses_x(self) -> bool:
+        """Whether it reads x."""
+        return True
+
+    def score(
+        self, x: Float[Array, " x_dim"], latent: Mapping[str, Array], theta: Float[Array, " d"]
+    ) -> Float[Array, " d"]:
+        """The joint score t(x, z; θ)."""
+        return jax.grad(self.log_prob, argnums=2)(x, latent, theta)
+
+
+class JointDensity(AbstractJoint):
+    """A user's own ln p_lat.
+
+    Args:
+        function: `(x (D,), z, θ (d,)) -> number` in JAX, for one event; terms without θ may be
+            left out.
+        name: the latent array that is handed over as z.
+    """
+
+    function: Callable[..., Any] = eqx.field(static=True)
+    name: str = eqx.field(static=True, default="z")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The array of latent variables."""
+        return (self.name,)
+
+    def log_prob(
+        self, x: Float[Array, " x_dim"], latent: Mapping[str, Array], theta: Float[Array, " d"]
+    ) -> Float[Array, ""]:
+        """The function's value."""
+        try:
+            value = jnp.asarray(self.function(x, latent[self.name], theta))
+        except jax.errors.JAXTypeError as error:
+            raise TypeError(
+                "a joint density is evaluated inside the compiled loop and must be JAX-traceable "
+                "(jax.numpy, no Python branches on values). Where it cannot be, store its results "
+                f"as arrays, latent={{'{JOINT_SCORE}': …}}: {error}"
+            ) from error
+        if value.shape != ():
+            raise ValueError(
+                "a joint density takes one event (x, z, θ) and gives one number, of shape (); got "
+                f"shape {value.shape}."
+            )
+        return value
+
+
+class Latent(Mapping[str, np.ndarray]):
+    """Latent arrays by name, one row for each event, and the joint density that reads them.
+
+    Args:
+        arrays: by name.
+        joint: such as `ist.JointDensity(function)` or a morphing; None where the arrays
+            themselves are joint scores (`joint_score`, at the θ of the event) or joint ratios
+            (`log_joint_ratio`, ln p_lat at the θ of the event less ln p_lat at `partner`).
+    """
+
+    def __init__(self, arrays: Mapping[str, Input], joint: AbstractJoint | None = None) -> None:
+        """Check and copy; memory-mapped arrays stay in their files."""
+        if not isinstance(arrays, Mapping):
+            raise TypeError(
+                "latent must be a dictionary of arrays by name, such as {'joint_score': scores}; "
+                f"got {kind_of(arrays)}."
+            )
+        if joint is not None and not isinstance(joint, AbstractJoint):
+            raise TypeError(
+                "joint must be such as ist.JointDensity(function) or an ist.Morphing; got "
+                f"{kind_of(joint)}."
+            )
+        self.arrays = {
+            str(name): kept(as_floats(values, f"latent {name!r}"))
+            for name, values in arrays.items()
+        }
+        self.joint = joint
+        missing = [name for name in (joint.names if joint else ()) if name not in self.arrays]
+        if missing:
+            raise ValueError(
+                f"the joint density reads the latent array {missing[0]!r}, which is not among "
+                f"those given, {sorted(self.arrays) or 'none'}."
+            )
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """One array."""
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.arrays)
+
+    def __repr__(self) -> str:
+        """Names and shapes."""
+        shapes = ", ".join(f"{name}: {values.shape}" for name, values in self.arrays.items())
+        joint = "" if self.joint is None else f"; {type(self.joint).__name__}"
+        return f"Latent({shapes}{joint})"
+
+    def map(self, change: Callable[[np.ndarray], np.ndarray]) -> "Latent":
+        """The same with every array changed."""
+        changed = object.__new__(Latent)
+        changed.arrays = {name: change(values) for name, values in self.arrays.items()}
+        changed.joint = self.joint
+        return changed
+
+
+def checked_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Latent:
+    """Latent arrays that fit the events."""
+    found = latent if isinstance(latent, Latent) else Latent({} if latent is None else latent)
+    n, dim = theta.shape
+    for name, values in found.items():
+        if values.ndim == 0 or len(values) != n:
+            raise ValueError(
+                f"latent {name!r} must have one row for each of the {n} events; got shape "
+                f"{values.shape}."
+            )
+        expected = {JOINT_SCORE: (n, dim), PARTNER: (n, dim), LOG_JOINT_RATIO: (n,)}.get(name)
+        if expected is not None and values.shape != expected:
+            raise ValueError(
+                f"latent {name!r} must have shape {expected}; got {values.shape}."
+                + (f" For one parameter use {name}[:, None]." if values.shape == (n,) else "")
+            )
+        require_whole(values, f"latent {name!r}")
+        require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")
+    return found
+
+
+def kept(array: np.ndarray) -> np.ndarray:
+    """A copy, or a view of a memory-mapped file, that cannot be written to."""
+    kept = array.view(np.ndarray) if is_mapped(array) else array.copy()
+    kept.setflags(write=False)
+    return kept

@@ -1,0 +1,346 @@
+r"""Supervision by latent information: joint ratios in place of labels, and joint scores.
+
+Every loss that takes a label y takes its mean given the latent variables as well,
+\(y^* = 1/(1+r_\mathrm{lat})\): the same minimiser, and a gradient of the same mean and a smaller
+variance (`eq:goldmining_intuition_1` to `_4`). The candidates of KCE have such a mean too, the
+softmax of ln p_lat. The joint score is a regression target for the score, at the θ that made the
+event and nowhere else.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..events.events import Events
+from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
+from ..serial import known
+from ..world.prior import AbstractPrior
+from ..world.simulator import Simulator
+from .candidates import CandidateSets
+from .joint_identities import joint_scores, require_identities, some_events
+from .pairs import Independent, LabelledPairs
+from .records import AbstractRecord, Capability, LabelledPair, Questioned, Row
+from .references import ReferencePoint
+from .supervision import (
+    AbstractSupervision,
+    Drawn,
+    StoredLaw,
+    Supply,
+    draw_then_supervise,
+    plain_supply,
+)
+
+
+class RatioPair(AbstractRecord):
+    """A labelled pair that also tells the joint ratio ln r_lat(x, z; θ0, θ1)."""
+
+    pair: LabelledPair
+    log_joint_ratio: Float[Array, "*n"]
+
+    @property
+    def weight(self) -> Array:
+        """Of the pair."""
+        return self.pair.weight
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """Ln r̂(x; θ0, θ1)."""
+        return self.pair.ask(model, x)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """Ln r̂ of every event."""
+        return self.pair.ask_all(model, x)
+
+    @property
+    def answer(self) -> Array:
+        """(y, ln r_lat)."""
+        return jnp.stack([self.pair.label, self.log_joint_ratio], axis=-1)
+
+
+class SoftCandidateSet(AbstractRecord):
+    """Candidates with the probability of each, given the latent variables."""
+
+    thetas: Float[Array, "*n candidates theta_dim"]
+    probability: Float[Array, "*n candidates"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """φ̂(x, θ^k) of every candidate."""
+        return model.potentials(x, self.thetas)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """φ̂ of every candidate of every event."""
+        return model.potential_table(x, jnp.swapaxes(self.thetas, 0, 1)).T
+
+    @property
+    def answer(self) -> Array:
+        """The probabilities."""
+        return self.probability
+
+
+class JointScoreTarget(AbstractRecord):
+    """Regress the score at the θ that made x on the joint score, both in a stated unit of θ."""
+
+    theta: Float[Array, "*n theta_dim"]
+    target: Float[Array, "*n theta_dim"]
+    unit: Float[Array, "*n theta_dim"]
+    weight: Float[Array, "*n"]
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """ŝ(x; θ) in the unit."""
+        return self.unit * model.score(x, self.theta)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """ŝ of every event."""
+        return self.unit * jax.vmap(model.score)(x, self.theta)
+
+    @property
+    def answer(self) -> Array:
+        """The joint score in the unit."""
+        return self.unit * self.target
+
+
+class PairScoreTarget(AbstractRecord):
+    """The same for a model of ratios: the derivative of ln r̂ by the θ that made x.
+
+    A potential has it as its score at that θ. For a direct ratio network it is ∇θ0 ln r̂ where x
+    came from θ0 and, with the opposite sign, ∇θ1 ln r̂ where it came from θ1.
+    """
+
+    pair: LabelledPair
+    target: Float[Array, "*n theta_dim"]
+    unit: Float[Array, "*n theta_dim"]
+
+    @property
+    def weight(self) -> Array:
+        """Of the pair."""
+        return self.pair.weight
+
+    def ask(self, model: Questioned, x: Array) -> Array:
+        """The derivative, in the unit."""
+        theta0, theta1 = self.pair.theta0, self.pair.theta1
+        from_1 = self.pair.label > 0
+        if Capability.SCORE in model.capabilities:
+            return self.unit * model.score(x, jnp.where(from_1, theta1, theta0))
+        by_0, by_1 = jax.grad(model.log_ratio, argnums=(1, 2))(x, theta0, theta1)
+        return self.unit * jnp.where(from_1, -by_1, by_0)
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """The derivatives of every event."""
+        return jax.vmap(lambda record, event: record.ask(model, event))(self, x)
+
+    @property
+    def answer(self) -> Array:
+        """The joint score in the unit."""
+        return self.unit * self.target
+
+
+@known
+class FromJoint(AbstractSupervision):
+    """Another supervision whose label is replaced by, or told with, the joint ratio.
+
+    Attributes:
+        of: pairs, pairs with a reference point, or candidate sets.
+        soft: whether the label becomes its mean given the latent variables.
+        ratio: whether the joint ratio itself is told.
+    """
+
+    of: AbstractSupervision
+    soft: bool = eqx.field(static=True, default=True)
+    ratio: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        """What can be asked of a joint density."""
+        assert isinstance(self.of, LabelledPairs | ReferencePoint | CandidateSets)
+        assert not (self.ratio and isinstance(self.of, CandidateSets))
+
+    @property
+    def capability(self) -> Capability:
+        """That of the other."""
+        return self.of.capability
+
+    def supply(self, events: Events) -> Supply:
+        """The events with the latent arrays that are read."""
+        supply = self.of.supply(events)
+        joint = events.latent.joint
+        if joint is not None:
+            require_identities(_of_the_law(events, self.of))
+            return with_latent(supply, events, joint.names, joint)
+        stored = [name for name in (LOG_JOINT_RATIO, PARTNER) if name not in events.latent]
+        if stored:
+            raise ValueError(
+                f"this method learns from joint ratios, and these events have neither a joint "
+                f"density, latent=ist.Latent(arrays, ist.JointDensity(function)), nor the stored "
+                f"array {stored[0]!r}; their latent arrays are {sorted(events.latent) or 'none'}."
+            )
+        if not (isinstance(self.of, LabelledPairs) and isinstance(self.of.law, Independent)):
+            raise ValueError(
+                "a stored joint ratio serves only the pair it was computed for. Fresh partners, a "
+                "reference point or candidates need the joint density at any θ: "
+                "latent=ist.Latent(arrays, ist.JointDensity(function)) or a morphing."
+            )
+        require_identities(events)
+        return with_latent(supply, events, (LOG_JOINT_RATIO, PARTNER), None)
+
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+        """The other's record, with what the latent variables say."""
+        if law.joint is None:
+            pair, log_ratio = _stored_pair(row, key)
+            return self._told(pair, log_ratio)
+        record = self.of.supervise(row, law, key=key)
+        joint = _at_row(law.joint, row)
+        if isinstance(self.of, CandidateSets):
+            log_prob = jax.vmap(joint)(record.thetas)
+            return SoftCandidateSet(record.thetas, jax.nn.softmax(log_prob), record.weight)
+        assert isinstance(record, LabelledPair)
+        return self._told(record, joint(record.theta0) - joint(record.theta1))
+
+    def _told(self, pair: LabelledPair, log_ratio: Array) -> AbstractRecord:
+        if self.soft:
+            pair = eqx.tree_at(lambda p: p.label, pair, jax.nn.sigmoid(-log_ratio))
+        return RatioPair(pair, log_ratio) if self.ratio else pair
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Events at θ ~ π with one fixed record each; the simulator must be latent-aware."""
+        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
+
+
+@known
+class JointScore(AbstractSupervision):
+    """The joint score as a target for the score.
+
+    Attributes:
+        pairs: where a model of ratios is trained, the pairs it is asked about.
+        reference: where only the score at one point is learned, that point.
+        unit: of θ in which errors of the score are measured. Unless told it is the standard
+            deviation of the law of θ; at a reference, what gives each component of the joint score
+            a standard deviation of 1.
+    """
+
+    pairs: AbstractSupervision | None = None
+    reference: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    unit: tuple[float, ...] | None = eqx.field(static=True, default=None)
+
+    @property
+    def capability(self) -> Capability:
+        """The score, or ratios whose derivative it is."""
+        return Capability.SCORE if self.pairs is None else Capability.LOG_RATIO
+
+    def supply(self, events: Events) -> Supply:
+        """The events, or those at the reference, with what the joint score is computed from."""
+        if self.reference is not None:
+            events = _at_reference(events, self.reference)
+        supply = plain_supply(events) if self.pairs is None else self.pairs.supply(events)
+        joint = events.latent.joint
+        if joint is None and JOINT_SCORE not in events.latent:
+            raise ValueError(
+                f"this method learns from joint scores, and these events have neither the latent "
+                f"array {JOINT_SCORE!r} nor a joint density, latent=ist.Latent(arrays, "
+                f"ist.JointDensity(function)); their latent arrays are "
+                f"{sorted(events.latent) or 'none'}."
+            )
+        require_identities(_of_the_law(events, self.pairs))
+        unit = self._unit(supply.law.prior, events)
+        # A stored score is what the simulator said itself, so it goes first.
+        names = (JOINT_SCORE,) if JOINT_SCORE in events.latent else joint.names if joint else ()
+        return with_latent(supply, events, names, joint, unit)
+
+    def _unit(self, prior: AbstractPrior, events: Events) -> np.ndarray:
+        dim = events.theta.shape[1]
+        if self.unit is None and self.reference is None:
+            return np.asarray(prior.centre_and_scale[1], np.float32)
+        if self.unit is None:
+            spread = joint_scores(some_events(events)).std(axis=0)
+            return (1 / np.where(spread > 0, spread, 1.0)).astype(np.float32)
+        assert self.unit is not None
+        if len(self.unit) not in (1, dim) or not all(u > 0 for u in self.unit):
+            raise ValueError(
+                f"unit must be one positive number, or one for each of the {dim} parameters; got "
+                f"{list(self.unit)}."
+            )
+        return np.broadcast_to(np.asarray(self.unit, np.float32), (dim,)).copy()
+
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+        """The joint score at the θ that made the event."""
+        if JOINT_SCORE in row.latent:
+            target = row.latent[JOINT_SCORE]
+        else:
+            assert law.joint is not None
+            target = law.joint.score(row.x, row.latent, row.theta)
+        unit = jnp.asarray(law.unit)
+        if self.pairs is None:
+            return JointScoreTarget(row.theta, target, unit, jnp.ones(()))
+        pair = self.pairs.supervise(row, law, key=key)
+        assert isinstance(pair, LabelledPair)
+        return PairScoreTarget(pair, target, unit)
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Events at θ ~ π, or at the reference; the simulator must be latent-aware."""
+        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
+
+
+def _at_row(joint: AbstractJoint, row: Row) -> Any:  # noqa: ANN401
+    return lambda theta: joint.log_prob(row.x, row.latent, theta)
+
+
+def _stored_pair(row: Row, key: PRNGKeyArray) -> tuple[LabelledPair, Array]:
+    """The pair of stored partners in a random order, and its ln r_lat."""
+    from_1 = jax.random.bernoulli(key)
+    partner, log_ratio = row.latent[PARTNER], row.latent[LOG_JOINT_RATIO]
+    pair = LabelledPair(
+        theta0=jnp.where(from_1, partner, row.theta),
+        theta1=jnp.where(from_1, row.theta, partner),
+        label=from_1.astype(jnp.float32),
+        weight=jnp.ones(()),
+    )
+    return pair, jnp.where(from_1, -log_ratio, log_ratio)
+
+
+def with_latent(
+    supply: Supply,
+    events: Events,
+    names: tuple[str, ...],
+    joint: AbstractJoint | None,
+    unit: np.ndarray | None = None,
+) -> Supply:
+    """The supply with these latent arrays in its rows, and the joint density in its law."""
+    latent = {name: jnp.asarray(events.latent[name], jnp.float32) for name in names}
+    rows = dataclasses.replace(supply.rows, latent=latent)
+    law = StoredLaw(supply.law.prior, supply.law.low, supply.law.high, joint, unit)
+    return Supply(rows, supply.weight, law)
+
+
+def _of_the_law(events: Events, supervision: AbstractSupervision | None) -> Events:
+    """The events whose θ follow the prior: all but those at a reference."""
+    if isinstance(supervision, ReferencePoint):
+        return events[~supervision.is_reference(events)]
+    return events
+
+
+def _at_reference(events: Events, reference: tuple[float, ...]) -> Events:
+    there = ReferencePoint(reference).is_reference(events)
+    if not there.any():
+        raise ValueError(
+            f"none of the {len(events)} events was simulated at the reference point "
+            f"{list(reference)}, where the local score is learned. Simulate there, "
+            "ist.Events(x=x, theta=point, latent=…), or learn the score at every θ: "
+            "ist.SALLY() without a reference."
+        )
+    chosen = events[there]
+    # The law of the other events' θ says nothing of these.
+    return Events(
+        x=chosen.x,
+        theta=chosen.theta,
+        weight=chosen.weight,
+        latent=chosen.latent,
+        x_names=events.x_names,
+        theta_names=events.theta_names,
+    )

@@ -1,0 +1,288 @@
+"""Latent information is a teacher with the same answer: the exact potential is stationary.
+
+Every latent method is held against the exact problem in which half of the noise is visible. Each
+wrong variant (a sign, a unit, a score at another θ) must fail the same test.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exact_problem import BOX, FAILS, PASSES, WithLatent, gradient_z, log_p, score
+from jaxtyping import Array
+
+import inferostatic as ist
+from inferostatic.learning.methods import AbstractMethod, Method, MixedMethod
+from inferostatic.supervision.latent import FromJoint, JointScore
+from inferostatic.supervision.pairs import LabelledPairs
+from inferostatic.supervision.records import Capability, LabelledPair
+
+N = 60_000
+PROBLEM = WithLatent()
+
+
+def largest(z: np.ndarray) -> float:
+    return float(np.abs(z).max())
+
+
+@pytest.fixture(scope="module")
+def events() -> ist.Events:
+    return ist.simulate(PROBLEM, BOX, N, seed=1, progress_bar=False)
+
+
+@pytest.fixture(scope="module")
+def with_reference(events: ist.Events) -> ist.Events:
+    half = N // 2
+    theta = np.tile([0.25, 0.1], (half, 1))
+    x, z = PROBLEM.simulate_latent(theta, np.random.default_rng(3))
+    latent = ist.Latent({"z": z}, events.latent.joint)
+    parts = [events[:half], ist.Events(x=x, theta=theta, latent=latent)]
+    return ist.Events.concatenate(parts, prior=BOX)
+
+
+METHODS: dict[str, AbstractMethod] = {
+    "ALICE": ist.ALICE(),
+    "latent square": ist.LatentLoss(ist.Square()),
+    "latent exponential": ist.LatentLoss(ist.Exponential()),
+    "latent Savage": ist.LatentLoss(ist.Savage()),
+    "latent ROLR": ist.LatentLoss(ist.ROLRLoss()),
+    "ROLR": ist.ROLR(),
+    "latent KCE": ist.KCE(number=7, latent=True),
+    "latent KCE, fixed": ist.KCE(ist.Rectangular([0.8, 0.5]), number=3, latent=True),
+    "CASCAL": ist.CASCAL(0.3),
+    "RASCAL": ist.RASCAL(0.3),
+    "ALICES": ist.ALICES(0.3),
+    "ALICES, unit": ist.ALICES(0.3, unit=[2.0, 0.5]),
+    "SALLY": ist.SALLY(),
+    "mixed": ist.Mix([(1.0, ist.ALICES()), (0.5, ist.KCE(number=2)), (0.2, ist.SALLY())]),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_exact_potential_is_stationary(events: ist.Events, name: str) -> None:
+    assert largest(gradient_z(METHODS[name], events)) < PASSES
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ist.ALICE(reference=[0.25, 0.1]),
+        ist.ROLR(reference=[0.25, 0.1]),
+        ist.LatentLoss(ist.Square(), reference=[0.25, 0.1]),
+        ist.CASCAL(reference=[0.25, 0.1]),
+        ist.ALICES(reference=[0.25, 0.1]),
+        ist.RASCAL(reference=[0.25, 0.1]),
+    ],
+    ids=str,
+)
+def test_so_it_is_against_a_reference(with_reference: ist.Events, method: AbstractMethod) -> None:
+    assert largest(gradient_z(method, with_reference)) < PASSES
+
+
+class _Inverted(FromJoint):
+    """The joint ratio upside down."""
+
+    def _told(self, pair: LabelledPair, log_ratio: Array) -> Any:
+        return super()._told(pair, -log_ratio)
+
+
+class _Scaled(JointScore):
+    """The joint score in another unit of θ."""
+
+    def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
+        record = super().supervise(row, law, key=key)
+        return eqx.tree_at(lambda r: r.target, record, 1.2 * record.target)
+
+
+class _WrongSign(JointScore):
+    """MadMiner's sign of the score at θ1."""
+
+    def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
+        record: Any = super().supervise(row, law, key=key)
+        sign = 1 - 2 * record.pair.label
+        return eqx.tree_at(lambda r: r.target, record, sign * record.target)
+
+
+@pytest.mark.parametrize("wrong", [_Inverted(ist.ALICE().supervision.of), _Scaled(), None])
+def test_wrong_supervision_is_not_stationary(events: ist.Events, wrong: Any) -> None:
+    term = ist.CASCAL().methods[1]
+    method = {
+        "_Inverted": dataclasses.replace(ist.ALICE(), supervision=wrong),
+        "_Scaled": dataclasses.replace(ist.SALLY(), supervision=wrong),
+        "NoneType": dataclasses.replace(term, supervision=_WrongSign(term.supervision.pairs)),
+    }[type(wrong).__name__]
+    assert largest(gradient_z(method, events)) > FAILS
+
+
+class _ExactRatio(eqx.Module):
+    """A model of ratios alone, exact, with a tilt that no potential has."""
+
+    coefficients: Array
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return frozenset({Capability.LOG_RATIO})
+
+    def log_ratio(self, x: Array, theta0: Array, theta1: Array) -> Array:
+        tilt = jnp.stack([theta0[0] - theta1[0], theta0[1] * theta1[0], x[0] * theta1[0]])
+        exact = log_p(x, theta0, jnp) - log_p(x, theta1, jnp)
+        return exact + jnp.dot(self.coefficients, tilt)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_direct_ratio_learns_the_score_with_the_right_sign(events: ist.Events, sign: int) -> None:
+    method = ist.CASCAL().methods[1]
+    if sign < 0:
+        method = dataclasses.replace(method, supervision=_WrongSign(method.supervision.pairs))
+    supply = method.supply(events[:20_000])
+
+    @eqx.filter_jit
+    def gradients(rows: Any, law: Any, keys: Array) -> Array:
+        records = jax.vmap(lambda row, key: method.supervise(row, law, key=key))(rows, keys)
+        return jax.jacfwd(lambda c: method.losses_of(_ExactRatio(c), rows.x, records))(jnp.zeros(3))
+
+    keys = jax.random.split(jax.random.key(2), 20_000)
+    values = np.asarray(gradients(supply.rows, supply.law, keys), np.float64)
+    z = np.abs(values.sum(axis=0) / np.sqrt(np.square(values).sum(axis=0))).max()
+    assert z < PASSES if sign > 0 else z > FAILS
+
+
+def test_alpha_is_stated_in_a_unit_of_theta(events: ist.Events) -> None:
+    """With u given, the score term is α Σ u² (ŝ − t)², whatever the law of θ or the network."""
+    method = ist.ALICES(0.7, unit=[2.0, 0.5])
+    supply = method.supply(events[:100])
+    assert supply.law.unit is not None
+    np.testing.assert_allclose(supply.law.unit, [2.0, 0.5])
+    unstated = ist.ALICES().supply(events[:100]).law.unit
+    np.testing.assert_allclose(unstated, np.array([2.5, 1.4]) / np.sqrt(12), rtol=1e-5)
+    record = method.methods[1].supervise(
+        jax.tree.map(lambda leaf: leaf[3], supply.rows), supply.law, key=jax.random.key(0)
+    )
+    x, z, theta = events.x[3], events.latent["z"][3], events.theta[3]
+    t0 = 2 * (z[0] - theta[0])
+    t1 = 2 * (z[1] ** 2 + (x[1] - z[1]) ** 2) * np.exp(-2 * theta[1]) - 2
+    np.testing.assert_allclose(record.answer, [2.0 * t0, 0.5 * t1], rtol=2e-5)
+
+
+def test_stored_numbers_teach_the_same(events: ist.Events) -> None:
+    part = events[:N]
+    rng = np.random.default_rng(4)
+    partner = BOX.sample(N, seed=int(rng.integers(1000)))
+    joint = jax.vmap(PROBLEM.joint_log_prob)
+    x, z = (jnp.asarray(a, jnp.float32) for a in (part.x, part.latent["z"]))
+    own, other = (joint(x, z, jnp.asarray(t, jnp.float32)) for t in (part.theta, partner))
+    t = jax.vmap(jax.grad(PROBLEM.joint_log_prob, argnums=2))(
+        x, z, jnp.asarray(part.theta, jnp.float32)
+    )
+    latent = {
+        "log_joint_ratio": np.asarray(own - other),
+        "partner": partner,
+        "joint_score": np.asarray(t),
+    }
+    stored = ist.Events(x=part.x, theta=part.theta, prior=BOX, latent=latent)
+    for method in (ist.ALICE(), ist.ROLR(), ist.ALICES(), ist.SALLY(), ist.CASCAL()):
+        assert largest(gradient_z(method, stored)) < PASSES
+    with pytest.raises(ValueError, match="serves only the pair it was computed for"):
+        ist.KCE(latent=True).supply(stored)
+
+
+def test_missing_arrays_are_told(events: ist.Events) -> None:
+    bare = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent={"z": events.latent["z"]})
+    with pytest.raises(ValueError, match="neither a joint density.*nor the stored array"):
+        ist.ALICE().supply(bare)
+    with pytest.raises(ValueError, match=r"neither the latent array 'joint_score'.*are \['z'\]"):
+        ist.SALLY().supply(bare)
+    with pytest.raises(ValueError, match="reads the latent array 'z', which is not among"):
+        ist.Latent({}, ist.JointDensity(PROBLEM.joint_log_prob))
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (lambda x, z, t: -PROBLEM.joint_log_prob(x, z, t), "upside down|wrong sign"),
+        (lambda x, z, t: 1.5 * PROBLEM.joint_log_prob(x, z, t), "multiplied by 0.6|too large"),
+        (lambda x, z, t: PROBLEM.joint_log_prob(x, z, t) + t[1], "normalised|must be ∇θ"),
+    ],
+)
+def test_densities_that_break_an_identity_are_refused(
+    events: ist.Events, broken: Any, told: str
+) -> None:
+    latent = ist.Latent({"z": events.latent["z"]}, ist.JointDensity(broken))
+    wrong = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent=latent)
+    with pytest.raises(ValueError, match="violates an identity") as error:
+        ist.ALICE().supply(wrong)
+    assert any(part in str(error.value) for part in told.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("factor", "told"), [(-1.0, "wrong sign"), (2.0, "multiplied by 0.5"), (180 / np.pi, "units")]
+)
+def test_scores_of_the_wrong_sign_or_unit_are_refused(
+    events: ist.Events, factor: float, told: str
+) -> None:
+    exact = score(events.x, events.theta)
+    wrong = ist.Events(
+        x=events.x, theta=events.theta, prior=BOX, latent={"joint_score": factor * exact}
+    )
+    with pytest.raises(ValueError, match="violates an identity") as error:
+        ist.SALLY().supply(wrong)
+    assert told in str(error.value)
+    right = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent={"joint_score": exact})
+    assert largest(gradient_z(ist.SALLY(), right)) < PASSES
+
+
+def test_zero_and_negative_densities_are_told(events: ist.Events) -> None:
+    def zero(x: Array, z: Array, theta: Array) -> Array:
+        return jnp.where(z[0] > theta[0], PROBLEM.joint_log_prob(x, z, theta), -jnp.inf)
+
+    def negative(x: Array, z: Array, theta: Array) -> Array:
+        return jnp.log(z[0] - theta[0])
+
+    for function in (zero, negative):
+        latent = ist.Latent({"z": events.latent["z"]}, ist.JointDensity(function))
+        wrong = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent=latent)
+        with pytest.raises(ValueError, match=r"NaN or infinite|0, negative or NaN"):
+            ist.ALICE().supply(wrong)
+
+
+def test_densities_that_do_not_overlap_are_told(events: ist.Events) -> None:
+    """A latent variable that betrays θ makes the joint ratio a label."""
+
+    def density(x: Array, z: Array, theta: Array) -> Array:
+        return -0.5 * 1e8 * jnp.sum(jnp.square(z - theta))
+
+    noise = 1e-4 * np.random.default_rng(6).standard_normal(events.theta.shape)
+    latent = ist.Latent({"z": events.theta + noise}, ist.JointDensity(density))
+    wrong = ist.Events(x=events.theta, theta=events.theta, prior=BOX, latent=latent)
+    with pytest.warns(UserWarning, match="do not overlap"):
+        ist.ALICE().supply(wrong)
+
+
+def test_a_local_score_uses_the_events_at_its_reference(with_reference: ist.Events) -> None:
+    method = ist.SALLY(reference=[0.25, 0.1])
+    supply = method.supply(with_reference)
+    assert len(supply.weight) == N // 2
+    np.testing.assert_allclose(supply.law.low, [0.25, 0.1])
+    np.testing.assert_allclose(supply.law.high, [0.25, 0.1])
+    with pytest.raises(ValueError, match="none of the 30000 events was simulated at the reference"):
+        method.supply(with_reference[: N // 2])
+
+
+def test_names_and_compositions() -> None:
+    assert str(ist.ALICES()) == "ALICES"
+    assert str(ist.LatentLoss(ist.Square())) == "latent Square"
+    mix = ist.Mix([(2.0, ist.ALICES(0.5)), (1.0, ist.KCE())])
+    assert isinstance(mix, MixedMethod)
+    assert mix.weights == (2.0, 1.0, 1.0)
+    assert isinstance(mix.methods[0], Method)
+    assert isinstance(ist.CASCAL().methods[0].supervision, LabelledPairs)
+    with pytest.raises(ValueError, match="alpha must be a positive number"):
+        ist.ALICES(-1.0)
+    with pytest.raises(ValueError, match="compares with joint ratios"):
+        ist.CARL(loss=ist.ROLRLoss())
+    with pytest.raises(ValueError, match="either reference= or pairs="):
+        ist.ALICE(reference=[0.0], pairs=ist.Independent())
