@@ -1,5 +1,7 @@
 """Intervals and contours from means, where the answer is an ellipse."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,25 @@ def test_a_contour_is_the_ellipse() -> None:
     outline = test.outline(0, 1, 6.0, theta, 12) - theta
     inverse = np.linalg.inv(test.covariance(theta))
     np.testing.assert_allclose(np.einsum("na,ab,nb->n", outline, inverse, outline), 6.0, rtol=0.01)
+
+
+def test_means_that_do_not_change_give_a_large_error_and_no_failure() -> None:
+    test = linear()
+    mean = dataclasses.replace(test.mean, coefficients=test.mean.coefficients * [1.0, 0.0])
+    flat = dataclasses.replace(test, mean=mean)
+    theta, _ = flat.solve(np.zeros(2))
+    errors = np.sqrt(np.diag(flat.covariance(theta)))
+    assert np.isfinite(errors).all()
+    assert errors.max() > 1000 * np.sqrt(np.diag(test.covariance(theta))).max()
+
+
+def test_the_estimate_does_not_run_to_where_means_are_hardly_known() -> None:
+    """A χ² in units of its own error is small wherever that error is large."""
+    test = linear(events=10_000)
+    covariance = test.mean.covariance.copy()
+    steep = [int(np.flatnonzero(test.mean.exponents[:, j] == 1)[0]) for j in range(2)]
+    covariance[:, steep, steep] = 1.0
+    test = dataclasses.replace(test, mean=dataclasses.replace(test.mean, covariance=covariance))
+    theta, chi2 = test.solve(np.array([-0.9, 0.9]))
+    np.testing.assert_allclose(theta, [0.4, -0.2], atol=1e-6)
+    assert chi2 == pytest.approx(0, abs=1e-8)

@@ -141,3 +141,24 @@ def test_a_covariance_that_changes_much_is_found() -> None:
     exact = root(points) @ np.swapaxes(root(points), 1, 2)
     left = white @ exact @ np.swapaxes(white, 1, 2)
     np.testing.assert_allclose(left, np.broadcast_to(np.eye(2), left.shape), atol=0.12)
+
+
+@pytest.mark.parametrize("ball", [False, True])
+def test_beyond_the_events_a_mean_goes_on_straight(ball) -> None:
+    """A polynomial of degree 6 would be anything there."""
+    rng = np.random.default_rng(3)
+    theta = rng.uniform(-1, 1, size=(4000, 2))
+    values = np.sin(2 * theta[:, :1]) + theta[:, 1:] ** 2 + 0.1 * rng.normal(size=(4000, 1))
+    coordinates = Coordinates.of_box(np.full(2, -1.0), np.full(2, 1.0))
+    if ball:
+        coordinates = Coordinates.of_normal(np.zeros(2), np.eye(2) / 4)
+    mean = learn_mean(theta, values, coordinates, degree=6)
+    # Outside a face of the cube only the component across it goes on, hence along an axis.
+    direction = np.array([0.6, 0.8]) if ball else np.array([1.0, 0.0])
+    lengths = np.array([1.0, 2.0, 51.0])
+    along = mean.at(lengths[:, None] * direction)[:, 0]
+    assert along[2] - along[1] == pytest.approx(49 * (along[1] - along[0]), rel=1e-6)
+    before = mean.at((1 - 1e-4) * direction[None])[0, 0]
+    assert along[1] - along[0] == pytest.approx((along[0] - before) / 1e-4, rel=1e-2)
+    errors = [mean(length * direction)[1][0] for length in lengths]
+    assert errors[0] < errors[1] < errors[2]

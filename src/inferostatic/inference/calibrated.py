@@ -35,14 +35,22 @@ MOVES = 4
 #: Events and points at which the fit looks for its start.
 START_EVENTS, START_POINTS = 500, 400
 #: Events simulated to come near, then at least, and those added for each observed one.
-FIRST_EVENTS, LEAST_EVENTS, EVENTS_PER_OBSERVED = 20_000, 150_000, 40
+FIRST_EVENTS, LEAST_EVENTS, EVENTS_PER_OBSERVED = 20_000, 150_000, 100
 #: Width of their law in units of the error: narrow enough for the mean to be nearly linear there,
 #: and wide enough for its slopes to be known to this part, or twice as much where it bends.
 SLOPE_ERROR, WIDTHS, BENDING = 0.04, (1.5, 3.5), 2.5
 #: Factors between the covariance and its bound that a design follows.
 LIMITS = (0.5, 2.0)
-#: Times that a second stage simulates again, because it needs more or was elsewhere.
-STAGES = 4
+#: Observed events up to which the network's own maximum is trusted to about its error.
+TRUSTED_EVENTS = 1000
+#: Error by simulation, in units of the statistical one, beyond which an estimate is no arrival: the
+#: means hardly seem to change with θ there.
+UNKNOWN = 5.0
+#: Times that a second stage simulates few events to come near, and many as it needs more or was
+#: elsewhere.
+COMING, STAYING = 8, 3
+#: Radii of its events by which an estimate may move at a time: further off their mean says little.
+LONGEST = 2.0
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -194,14 +202,12 @@ def calibrated_fit(
     if not 0 < fraction < 10:
         raise ValueError(f"fraction must be positive, such as 0.3; got {fraction}.")
 
-    first = _first_stage(calibration, x)
     if simulator is None:
-        theta, test, expected = first
+        theta, test, expected = _first_stage(calibration, x)
     else:
         theta, test, expected = _second_stage(
             calibration,
             x,
-            first,
             simulator,
             prior,
             fraction=fraction,
@@ -253,10 +259,30 @@ def _start(calibration: Calibration, x: np.ndarray) -> np.ndarray:
     return points[np.argmin([np.sum(s.mean(axis=0) ** 2 / s.var(axis=0)) for s in scores])]
 
 
+def _most_likely(calibration: Calibration, x: np.ndarray) -> np.ndarray:
+    """Where the summed potential is largest; of score networks, by the stored events."""
+    from scipy import optimize
+
+    first = calibration.estimators[0]
+    if not isinstance(first, Estimator):
+        return _first_stage(calibration, x)[0]
+    low, high = calibration.low, calibration.high
+
+    def loss(unit: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = low + unit * (high - low)
+        value = first.potential(x, theta).sum(dtype=np.float64)
+        slope = first.score(x, theta).sum(axis=0, dtype=np.float64)
+        return -float(value) / len(x), -slope * (high - low) / len(x)
+
+    start = (_start(calibration, x) - low) / (high - low)
+    minimize: Any = optimize.minimize
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(low))
+    return low + found.x * (high - low)
+
+
 def _second_stage(
     calibration: Calibration,
     observed: np.ndarray,
-    first: _Stage,
     simulator: Simulator,
     prior: AbstractPrior | None,
     *,
@@ -265,17 +291,21 @@ def _second_stage(
     seed: int,
     progress_bar: bool | None,
 ) -> _Stage:
-    """Simulate near the first estimate until the means are known well enough."""
-    theta, test, expected = first
+    """Simulate near the most likely θ until the means are known well enough."""
+    theta = _most_likely(calibration, observed)
+    # How far it is off in units of the error grows with the number of events.
+    doubt = 1 + len(observed) / TRUSTED_EVENTS
     low, high = calibration.low, calibration.high
     if prior is not None:
         low, high = (np.asarray(wall, np.float64) for wall in prior.support)
     number, worst = min(FIRST_EVENTS, most_events), np.inf
-    for stage in range(STAGES):
-        centre, errors = theta, test.covariance(theta)
-        if stage:
-            inside = np.clip(theta, calibration.low, calibration.high)
-            errors = _limited(errors, _bound(calibration, observed, inside))
+    test = expected = None
+    stayed = -1  # how often many events were simulated; below 0 while coming near
+    for stage in range(COMING + STAYING):
+        within = np.clip(theta, calibration.low, calibration.high)
+        bound = _bound(calibration, observed, within)
+        centre = theta
+        errors = doubt * bound if test is None else _limited(test.covariance(theta), bound)
         # Not wider than a quarter of the region in any parameter.
         width = float(np.clip(1.5 * np.sqrt(len(observed) / number) / SLOPE_ERROR, *WIDTHS))
         errors = width**2 * errors
@@ -296,15 +326,23 @@ def _second_stage(
         )
         worst = float(np.sqrt(np.max(total / statistical) - 1))
         away = theta - centre
-        inside = away @ np.linalg.solve(errors, away) < len(theta)
-        # The estimate before may have been much worse than the data allow.
-        narrow = np.all(np.diag(errors) < total * (1.5 * width) ** 2) or stage > 1
-        if stage and inside and narrow and worst <= fraction:
-            break
-        # Those that came near tell little about how many are needed there.
-        wanted = 1.3 * number * (worst / fraction) ** 2 if stage else 0
-        number = max(number, LEAST_EVENTS + EVENTS_PER_OBSERVED * len(observed), int(wanted))
+        distance = np.sqrt(away @ np.linalg.solve(errors, away) / (len(theta) + 2))
+        inside = distance**2 < len(theta) / (len(theta) + 2)
+        arrived = inside and worst < UNKNOWN
+        if stayed < 0 and (arrived or stage == COMING - 1):
+            stayed = 0
+            number = max(number, LEAST_EVENTS + EVENTS_PER_OBSERVED * len(observed))
+        elif stayed >= 0:
+            # The estimate before may have been much worse than the data allow.
+            narrow = np.all(np.diag(errors) < total * (1.5 * width) ** 2) or stayed > 0
+            stayed += 1
+            if (inside and narrow and worst <= fraction) or stayed == STAYING:
+                break
+            number = max(number, int(1.3 * number * (worst / fraction) ** 2))
         number = min(number, most_events)
+        theta = centre + away * min(1.0, LONGEST / max(distance, 1e-9))
+    assert test is not None
+    assert expected is not None
     if worst > 1.2 * fraction:
         warn_user(
             f"after {expected.mean.events:,} simulated events their error is still {worst:.2f} of "

@@ -49,7 +49,7 @@ def goodness_of_fit(
     )
     covariance = scatter * (1 / len(x) + np.sqrt(np.outer(factor, factor)))
     # The fit moves θ until the statistics agree, and what is predicted of the observables with it.
-    shift = mean.slopes(theta) @ np.linalg.inv(test.slopes(theta))
+    shift = mean.slopes(theta) @ test.inverse_slopes(theta)
     taken = np.concatenate([-shift, np.eye(len(predicted))], axis=1)
     left = taken @ covariance @ taken.T
     unit = np.sqrt(np.diag(left)) + np.finfo(float).tiny

@@ -15,6 +15,9 @@ import numpy as np
 
 from .smooth import SmoothCovariance, SmoothMean
 
+#: Slopes of the means that count as none, as a part of the largest.
+FLATTEST = 1e-6
+
 
 @dataclasses.dataclass(frozen=True)
 class MeanTest:
@@ -54,9 +57,15 @@ class MeanTest:
         """Of the expected means, ∂m/∂θ, shape (d, d)."""
         return self.mean.slopes(theta)
 
+    def inverse_slopes(self, theta: np.ndarray) -> np.ndarray:
+        """∂θ/∂m, shape (d, d); very large in a direction in which the means do not change."""
+        left, sizes, right = np.linalg.svd(self.slopes(theta))
+        sizes = np.maximum(sizes, max(FLATTEST * sizes[0], np.finfo(float).tiny))
+        return (right.T / sizes) @ left.T
+
     def covariance(self, theta: np.ndarray, *, simulation: bool = True) -> np.ndarray:
         """Of the estimate, with or without the error by finitely many simulated events."""
-        inverse = np.linalg.inv(self.slopes(theta))
+        inverse = self.inverse_slopes(theta)
         return inverse @ self.errors(theta, simulation=simulation) @ inverse.T
 
     def solve(self, start: np.ndarray, fixed: Sequence[int] = ()) -> tuple[np.ndarray, float]:
@@ -68,19 +77,26 @@ class MeanTest:
         if not free:
             return point, self.chi2(point)
 
+        inside = 1e-9 * (self.high - self.low)
+        point = np.clip(point, self.low + inside, self.high - inside)
+        begin = point[free]
+        # With all parameters free there is a θ where nothing is left, in whatever unit. One that
+        # changes with θ would lead away from it, to where the means are hardly known.
+        unit = None if fixed else np.linalg.cholesky(self.errors(point))
+
+        def root_at(point: np.ndarray) -> np.ndarray:
+            return np.linalg.cholesky(self.errors(point)) if unit is None else unit
+
         def residual(values: np.ndarray) -> np.ndarray:
             point[free] = values
-            return self.residual(point)
+            return np.linalg.solve(root_at(point), self.observed - self.mean(point)[0])
 
         def slope(values: np.ndarray) -> np.ndarray:
             # The error's own change with θ is left out: it moves steps, not where they end.
             point[free] = values
-            root = np.linalg.cholesky(self.errors(point))
-            return -np.linalg.solve(root, self.slopes(point)[:, free])
+            return -np.linalg.solve(root_at(point), self.slopes(point)[:, free])
 
         least_squares: Any = optimize.least_squares
-        inside = 1e-9 * (self.high - self.low)
-        begin = np.clip(point, self.low + inside, self.high - inside)[free]
         found = least_squares(
             residual,
             begin,
@@ -91,7 +107,7 @@ class MeanTest:
             gtol=1e-9,
         )
         point[free] = found.x
-        return point, float(2 * found.cost)
+        return point, self.chi2(point)
 
     def profiled(self, theta: np.ndarray, fixed: Sequence[int], best: np.ndarray) -> float:
         """χ² with some parameters fixed at θ, above that of the best."""

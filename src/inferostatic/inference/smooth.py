@@ -12,7 +12,7 @@ import itertools
 
 import numpy as np
 
-CHUNK = 16_384
+CHUNK = 4096
 #: Variances of the first coefficients that are not, in units of the scatter of one event, and
 #: factors by which variances fall with each degree.
 VARIANCES = np.logspace(-8, 2, 21)
@@ -32,10 +32,12 @@ class Coordinates:
     Attributes:
         centre: shape (d,).
         matrix: shape (d, d).
+        radius: of the ball where the events are, in u; None for the cube from −1 to 1.
     """
 
     centre: np.ndarray
     matrix: np.ndarray
+    radius: float | None = None
 
     @classmethod
     def of_box(cls, low: np.ndarray, high: np.ndarray) -> "Coordinates":
@@ -45,12 +47,20 @@ class Coordinates:
 
     @classmethod
     def of_normal(cls, centre: np.ndarray, covariance: np.ndarray) -> "Coordinates":
-        """From −1 to 1 within two standard deviations."""
-        return cls(centre, np.linalg.inv(np.linalg.cholesky(covariance)).T / 2)
+        """From −1 to 1 within two standard deviations of events that fill an ellipsoid."""
+        matrix = np.linalg.inv(np.linalg.cholesky(covariance)).T / 2
+        return cls(centre, matrix, float(np.sqrt(len(centre) + 2)) / 2)
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         """Of points, shape (n, d)."""
         return (theta - self.centre) @ self.matrix
+
+    def among_events(self, place: np.ndarray) -> np.ndarray:
+        """The nearest coordinates where there are events."""
+        if self.radius is None:
+            return np.clip(place, -1, 1)
+        length = np.linalg.norm(place, axis=1, keepdims=True)
+        return place * np.minimum(1, self.radius / np.maximum(length, np.finfo(float).tiny))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +83,13 @@ class SmoothMean:
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """m(θ) and the variances of its values, shapes (p,)."""
-        terms = legendre(self.coordinates(theta[None]), self.exponents)[0]
+        terms = self._terms(theta[None])[0]
         return terms @ self.coefficients, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
 
     def at(self, theta: np.ndarray) -> np.ndarray:
         """m at many points, shape (n, d) -> (n, p)."""
         parts = [
-            legendre(self.coordinates(theta[first : first + CHUNK]), self.exponents)
-            @ self.coefficients
+            self._terms(theta[first : first + CHUNK]) @ self.coefficients
             for first in range(0, len(theta), CHUNK)
         ]
         return np.concatenate(parts)
@@ -89,9 +98,24 @@ class SmoothMean:
         """∂m/∂θ, shape (p, d), by central differences, which are exact enough in float64."""
         steps = np.linalg.inv(self.coordinates.matrix) * STEP
         points = np.concatenate([theta + steps, theta - steps])
-        values = legendre(self.coordinates(points), self.exponents) @ self.coefficients
-        up, down = np.split(values, 2)
+        up, down = np.split(self._terms(points) @ self.coefficients, 2)
         return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T
+
+    def _terms(self, theta: np.ndarray) -> np.ndarray:
+        """The terms at many points; beyond the events they are continued as straight lines.
+
+        A polynomial there is anything, and a fit on its way might take that for its goal.
+        """
+        place = self.coordinates(theta)
+        near = self.coordinates.among_events(place)
+        terms = legendre(near, self.exponents)
+        length = np.linalg.norm(place - near, axis=1)
+        far = length > 1e-9
+        if far.any():
+            step = (place - near)[far] * (STEP / length[far, None])
+            up, down = (legendre(near[far] + sign * step, self.exponents) for sign in (1, -1))
+            terms[far] += (up - down) * (length[far, None] / (2 * STEP))
+        return terms
 
 
 def learn_mean(
