@@ -12,8 +12,8 @@ million events that is the same for all data sets; and beside them by the χ² o
 means with a cubic response, as tuning tools do.
 
 The work is shared by `--processes` processes, also on one GPU. Estimators, simulated events and
-every pseudo-experiment that is done are kept in `benchmarks/.cache`, so that a run goes on where the
-last one stopped; results are in `benchmarks/results/intervals-<part>.json`.
+every pseudo-experiment that is done are kept in `benchmarks/.cache`, so that a run goes on where
+the last one stopped; results are in `benchmarks/results/intervals-<part>.json`.
 """
 
 import argparse

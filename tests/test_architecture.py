@@ -42,6 +42,12 @@ LOADED_ON_FIRST_USE = (
     "blackjax",
     "arviz",
     "pyhf",
+    "flowjax",
+    "h5py",
+    "uproot",
+    "pylhe",
+    "awkward",
+    "numpyro",
 )
 
 

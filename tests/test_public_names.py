@@ -9,18 +9,21 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-Automatic CARL CalibratedFit Calibration CapabilityError CentringReport Closure Comparison
-ConfidenceSet Constant Cosine CrossEntropyFit CustomKernel CustomPairs CustomPrior DCTR Delta
-Diagnosis DirectRatio DirectScore Discrete Epanechnikov Estimator Events Exponential Factorised
-FarReweighting FisherInformation Gaussian GlorotUniform History Independent JaxSimulator KCE KLRE
-KSE LecunNormal Linear Logistic MLP MaximumLikelihood Mix MultiScale Natural Normal Observable
-ParticleSet PerParticle Posterior Potential Product PyhfWorkspace Quantile RatioEstimator Raw
-Records Rectangular Residual Reweighted Reweighting Savage ScoreEstimator Setting Sign Square
-Standardised TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform
-UpperLimit WidthChoice calibrated_fit centre checks choose_width closure compare confidence_set
-cross_entropy_fit cross_fit diagnose draw fisher fit forward_score load maximum_likelihood
-observable pad_particles paper_network paper_ratio_network paper_score_network plots posterior
-reweight simulate to_pyhf toys upper_limit
+ALICE ALICES Automatic CARL CASCAL CalibratedFit Calibration CapabilityError CentringReport Closure
+Comparison ConfidenceSet Constant Cosine CrossEntropyFit CustomKernel CustomPairs CustomPrior DCTR
+Delta DensityEstimator Diagnosis DirectRatio DirectScore Discrete Epanechnikov Estimator Events
+Exponential Factorised FarReweighting FisherInformation Flow Gaussian GlorotUniform History
+Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss LecunNormal Linear Logistic
+MEM MLP MatrixElement MaximumLikelihood Mix MixtureFlow Morphing MultiScale NDE Natural Normal
+NumpyroSimulator Observable ParticleSet PerParticle Posterior Potential Product PyhfWorkspace
+Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records Rectangular Residual Reweighted
+Reweighting SALLINO SALLY SCANDAL Savage ScoreEstimator Setting Sign Square Standardised
+TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform UpperLimit
+WeightedPool WidthChoice calibrated_fit centre checks choose_width closure compare confidence_set
+cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
+maximum_likelihood morphed_events nuisance_exponents observable pad_particles paper_network
+paper_ratio_network paper_score_network plots posterior read_lhe read_lhe_weights read_madminer
+read_madminer_samples read_root reweight simulate to_pyhf toys upper_limit
 """.split()
 
 
@@ -56,6 +59,14 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.Setting: "(method=None, network=None, training=<factory>, members=1, name=None)",
     ist.load: "(path, network=None, *, supplied=None)",
     ist.simulate: "(simulator, prior, n, *, seed, progress_bar=None)",
+    ist.LatentLoss: "(loss, *, reference=None, pairs=None)",
+    ist.ALICE: "(*, reference=None, pairs=None)",
+    ist.ROLR: "(*, reference=None, pairs=None, edge=10.0)",
+    ist.CASCAL: "(alpha=1.0, *, reference=None, pairs=None, unit=None)",
+    ist.ALICES: "(alpha=1.0, *, reference=None, pairs=None, unit=None)",
+    ist.RASCAL: "(alpha=1.0, *, reference=None, pairs=None, unit=None, edge=10.0)",
+    ist.SALLY: "(*, reference=None, unit=None)",
+    ist.SALLINO: "(*, reference, unit=None)",
     ist.draw: "(method, simulator, prior, n, *, seed, progress_bar=None)",
     ist.choose_width: "(estimator, events, kernel=<class "
     "'inferostatic.supervision.kernels.Delta'>, widths=None, *, prior=None, n=None, drawn=False, "

@@ -18,6 +18,7 @@ from .checks.closure import closure as closure
 from .checks.diagnose import Diagnosis as Diagnosis
 from .checks.diagnose import diagnose as diagnose
 from .estimator import CapabilityError as CapabilityError
+from .estimator import DensityEstimator as DensityEstimator
 from .estimator import Estimator as Estimator
 from .estimator import History as History
 from .estimator import RatioEstimator as RatioEstimator
@@ -26,6 +27,15 @@ from .estimator import load as load
 from .events.events import Events as Events
 from .events.latent import JointDensity as JointDensity
 from .events.latent import Latent as Latent
+from .events.lhe import read_lhe as read_lhe
+from .events.lhe import read_lhe_weights as read_lhe_weights
+from .events.madminer import read_madminer as read_madminer
+from .events.madminer import read_madminer_samples as read_madminer_samples
+from .events.morphed import morphed_events as morphed_events
+from .events.morphing import Morphing as Morphing
+from .events.nuisance import nuisance_exponents as nuisance_exponents
+from .events.pool import WeightedPool as WeightedPool
+from .events.root import read_root as read_root
 from .events.simulate import simulate as simulate
 from .inference.calibrated import CalibratedFit as CalibratedFit
 from .inference.calibrated import calibrated_fit as calibrated_fit
@@ -59,6 +69,8 @@ from .learning.compare import Comparison as Comparison
 from .learning.compare import Setting as Setting
 from .learning.compare import compare as compare
 from .learning.cross_fit import cross_fit as cross_fit
+from .learning.density_methods import NDE as NDE
+from .learning.density_methods import SCANDAL as SCANDAL
 from .learning.draw import Records as Records
 from .learning.draw import draw as draw
 from .learning.fit import fit as fit
@@ -75,6 +87,7 @@ from .learning.losses import Logistic as Logistic
 from .learning.losses import ROLRLoss as ROLRLoss
 from .learning.losses import Savage as Savage
 from .learning.losses import Square as Square
+from .learning.matrix_element import MatrixElement as MatrixElement
 from .learning.methods import CARL as CARL
 from .learning.methods import DCTR as DCTR
 from .learning.methods import KCE as KCE
@@ -96,6 +109,9 @@ from .models.features import Natural as Natural
 from .models.features import Quantile as Quantile
 from .models.features import Raw as Raw
 from .models.features import Standardised as Standardised
+from .models.flow import Flow as Flow
+from .models.flow import MixtureFlow as MixtureFlow
+from .models.matrix_element import MEM as MEM
 from .models.networks import MLP as MLP
 from .models.networks import GlorotUniform as GlorotUniform
 from .models.networks import LecunNormal as LecunNormal
@@ -118,6 +134,8 @@ from .supervision.kernels import Triangular as Triangular
 from .supervision.pairs import CustomPairs as CustomPairs
 from .supervision.pairs import Independent as Independent
 from .world import toys as toys
+from .world.numpyro_model import NumpyroSimulator as NumpyroSimulator
+from .world.numpyro_model import from_numpyro as from_numpyro
 from .world.prior import CustomPrior as CustomPrior
 from .world.prior import Discrete as Discrete
 from .world.prior import Normal as Normal

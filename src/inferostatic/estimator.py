@@ -1,8 +1,8 @@
 """The trained artefact: batched, in the user's units, honest about what it cannot do.
 
-Three kinds, one for each capability: `Estimator` (a potential: potential, score, log ratio),
-`ScoreEstimator` and `RatioEstimator` (direct networks). Each holds one or more members, averaged
-in the quantity they model.
+Four kinds: `Estimator` (a potential: potential, score, log ratio), `DensityEstimator` (a flow: the
+normalised density besides), `ScoreEstimator` and `RatioEstimator` (direct networks). Each holds one
+or more members, averaged in the quantity they model.
 """
 
 import dataclasses
@@ -31,6 +31,7 @@ from .inputs import (
     warn_user,
 )
 from .models.architecture import AbstractArchitecture, PairChoice, Shapes
+from .models.invertible import undone
 from .models.networks import NetworkChoice
 from .models.potential import AbstractModel, AbstractScoreModel, PotentialModel
 from .models.theta_potential import ThetaPotential
@@ -84,16 +85,22 @@ class CapabilityError(AttributeError):
 
 _OFFERS = {
     "Estimator": "potential, score and log_ratio",
+    "DensityEstimator": "log_prob, sample, potential, score and log_ratio",
     "ScoreEstimator": "only score",
     "RatioEstimator": "only log_ratio",
 }
 _QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
+_OF_DENSITIES = ("log_prob", "sample")
 _REGION = ("theta_low", "theta_high", "x_low", "x_high")
 _HISTORY = ("train_loss", "validation_loss", "seconds", "best_epoch")
 
 
 def _mean(values: Array) -> Array:
     return jnp.mean(values, axis=0)
+
+
+def _log_mean_exp(values: Array) -> Array:
+    return jax.nn.logsumexp(values, axis=0) - np.log(len(values)).astype(np.float32)
 
 
 def _standard_deviation(values: Array) -> Array:
@@ -138,6 +145,10 @@ class AbstractEstimator:
         A user's own network, prior or width function is stored by name only and has to be supplied
         again on loading.
         """
+        write_archive(path, *self.described())
+
+    def described(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A header and arrays, from which `described_estimator` makes the same again."""
         leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_array))
         header = {
             "kind": type(self).__name__,
@@ -157,7 +168,7 @@ class AbstractEstimator:
         arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
         arrays |= {f"region/{f}": getattr(self.region, f) for f in _REGION}
         arrays |= {f"history/{f}": getattr(self.history, f) for f in _HISTORY}
-        write_archive(path, header, arrays)
+        return header, arrays
 
     def __repr__(self) -> str:
         """What it is, in a line."""
@@ -178,6 +189,11 @@ class AbstractEstimator:
                     f"this is a {kind}, which offers {_OFFERS[kind]}; it has no {name}. Train a "
                     "potential instead (the default network, or network=ist.Potential(…)): it "
                     "offers potential, score and log_ratio."
+                )
+            if name in _OF_DENSITIES:
+                raise CapabilityError(
+                    f"this is a {kind}, which offers {_OFFERS[kind]}; it has no {name}. Train a "
+                    "normalised density instead: ist.fit(events, ist.NDE(), seed=…)."
                 )
             raise AttributeError(f"{kind} has no attribute {name!r}")
 
@@ -503,6 +519,78 @@ class Estimator(AbstractEstimator):
         return self._deviation("log_ratio", self._checked(x, theta, theta1), memory_mb)
 
 
+class DensityEstimator(Estimator):
+    """A trained flow, ln p(x; θ): a potential that is the logarithm of a normalised density.
+
+    Several members are averaged in two ways. The density is their mixture, the mean of their
+    densities, which is normalised. The potential, with its scores and log ratios, is the mean of
+    their potentials, as in every `Estimator`; so a difference of `log_prob` is the log ratio for a
+    single member only.
+    """
+
+    def log_prob(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
+        """Ln p(x; θ), shape (n,): normalised, in the units of x.
+
+        Args:
+            x: events, shape (n, D).
+            theta: parameters, shape (n, d), or (d,) for all events.
+            memory_mb: bound on the memory of the evaluation.
+        """
+        return self._map("log_prob", self._checked(x, theta), memory_mb, over=_log_mean_exp)
+
+    def log_prob_anywhere(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """The same of finite rows, without a word on those far from the training events."""
+        return self._map("log_prob", [x, theta], None, over=_log_mean_exp)
+
+    def sample(self, theta: Input, *, seed: int) -> np.ndarray:
+        """One event x drawn at each θ, shape (n, D).
+
+        Args:
+            theta: parameters, shape (n, d), or (d,) for one event.
+            seed: the same seed gives the same events.
+        """
+        require_order(column_names(theta), self.theta_names, "theta")
+        rows = as_floats(theta, "theta")
+        rows = as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
+        self._check_thetas(rows)
+        return undone(self.model.x_features, self.sample_features(rows, jax.random.key(seed)))
+
+    def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
+        """Features of one event drawn at each θ."""
+        count = len(theta)
+        rows = _rows_within(_bytes_allowed(None) / (self.members * self._bytes_each))
+        rows = min(rows, max(FEWEST_ROWS, _power_of_two(count)))
+        parts = []
+        for start in range(0, count, rows):
+            chunk = _padded(theta[start : start + rows], rows)
+            drawn = _draw(self.model, chunk, jax.random.fold_in(key, start))
+            parts.append(np.asarray(drawn)[: count - start])
+        return np.concatenate(parts).astype(np.float64)
+
+    def _check_thetas(self, rows: np.ndarray) -> None:
+        if rows.shape[1] != len(self.theta_names) or len(rows) == 0:
+            raise ValueError(
+                f"expected theta with {len(self.theta_names)} columns "
+                f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
+            )
+        require_finite(rows, "theta", "Give finite parameters.")
+        require_float32(rows, self.theta_names, "theta")
+        self._warn_theta(rows)
+
+
+@eqx.filter_jit
+def _draw(model: AbstractModel, theta: Array, key: Array) -> Array:
+    """Features drawn at each θ, each by one of the members, chosen at random."""
+    choosing, drawing = jax.random.split(key)
+    keys = jax.random.split(drawing, len(theta))
+    drawn = each_member(
+        model,
+        lambda member: jax.vmap(lambda t, k: member.sample_features(t, key=k))(theta, keys),
+    )
+    chosen = jax.random.randint(choosing, (len(theta),), 0, len(drawn))
+    return drawn[chosen, jnp.arange(len(theta))]
+
+
 class ScoreEstimator(AbstractEstimator):
     """A trained direct score network: the score only."""
 
@@ -532,8 +620,10 @@ class RatioEstimator(AbstractEstimator):
 
 
 _KINDS: dict[str, type[AbstractEstimator]] = {
-    kind.__name__: kind for kind in (Estimator, ScoreEstimator, RatioEstimator)
+    kind.__name__: kind for kind in (Estimator, DensityEstimator, ScoreEstimator, RatioEstimator)
 }
+#: Readers of what is made of several estimators, by kind.
+READERS: dict[str, Callable[[dict[str, Any], dict[str, Any], Path, Mapping[str, object]], Any]] = {}
 
 
 def load(
@@ -551,6 +641,19 @@ def load(
             stored (their `__qualname__`); the error for a missing one names it.
     """
     header, arrays = read_archive(path)
+    if header.get("kind") in READERS:
+        return READERS[header["kind"]](header, arrays, Path(path), dict(supplied or {}))
+    return described_estimator(header, arrays, path, network, supplied)
+
+
+def described_estimator(
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    path: str | Path,
+    network: NetworkChoice | PairChoice | None = None,
+    supplied: Mapping[str, object] | None = None,
+) -> Any:  # noqa: ANN401
+    """The estimator that was `described`; `path` is where that was read."""
     supplied = dict(supplied or {})
     try:
         kind = _KINDS[header["kind"]]

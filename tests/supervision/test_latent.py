@@ -44,7 +44,7 @@ def with_reference(events: ist.Events) -> ist.Events:
     return ist.Events.concatenate(parts, prior=BOX)
 
 
-METHODS: dict[str, AbstractMethod] = {
+METHODS: dict[str, Any] = {
     "ALICE": ist.ALICE(),
     "latent square": ist.LatentLoss(ist.Square()),
     "latent exponential": ist.LatentLoss(ist.Exponential()),
@@ -94,7 +94,7 @@ class _Scaled(JointScore):
     """The joint score in another unit of θ."""
 
     def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
-        record = super().supervise(row, law, key=key)
+        record: Any = super().supervise(row, law, key=key)
         return eqx.tree_at(lambda r: r.target, record, 1.2 * record.target)
 
 
@@ -107,13 +107,15 @@ class _WrongSign(JointScore):
         return eqx.tree_at(lambda r: r.target, record, sign * record.target)
 
 
-@pytest.mark.parametrize("wrong", [_Inverted(ist.ALICE().supervision.of), _Scaled(), None])
+@pytest.mark.parametrize("wrong", [_Inverted(LabelledPairs(ist.Independent())), _Scaled(), None])
 def test_wrong_supervision_is_not_stationary(events: ist.Events, wrong: Any) -> None:
     term = ist.CASCAL().methods[1]
     method = {
         "_Inverted": dataclasses.replace(ist.ALICE(), supervision=wrong),
         "_Scaled": dataclasses.replace(ist.SALLY(), supervision=wrong),
-        "NoneType": dataclasses.replace(term, supervision=_WrongSign(term.supervision.pairs)),
+        "NoneType": dataclasses.replace(
+            term, supervision=_WrongSign(LabelledPairs(ist.Independent()))
+        ),
     }[type(wrong).__name__]
     assert largest(gradient_z(method, events)) > FAILS
 
@@ -137,7 +139,9 @@ class _ExactRatio(eqx.Module):
 def test_a_direct_ratio_learns_the_score_with_the_right_sign(events: ist.Events, sign: int) -> None:
     method = ist.CASCAL().methods[1]
     if sign < 0:
-        method = dataclasses.replace(method, supervision=_WrongSign(method.supervision.pairs))
+        method = dataclasses.replace(
+            method, supervision=_WrongSign(LabelledPairs(ist.Independent()))
+        )
     supply = method.supply(events[:20_000])
 
     @eqx.filter_jit
@@ -158,6 +162,7 @@ def test_alpha_is_stated_in_a_unit_of_theta(events: ist.Events) -> None:
     assert supply.law.unit is not None
     np.testing.assert_allclose(supply.law.unit, [2.0, 0.5])
     unstated = ist.ALICES().supply(events[:100]).law.unit
+    assert unstated is not None
     np.testing.assert_allclose(unstated, np.array([2.5, 1.4]) / np.sqrt(12), rtol=1e-5)
     record = method.methods[1].supervise(
         jax.tree.map(lambda leaf: leaf[3], supply.rows), supply.law, key=jax.random.key(0)

@@ -4,6 +4,7 @@ Densities and samplers are compared with scipy.stats, scores with finite differe
 normalisations with quadrature.
 """
 
+import itertools
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from inferostatic.world.toys import (
     CorrelatedGaussian,
     Dirichlet,
     FallingSpectrumWithPeak,
+    GaltonBoard,
+    GaussianChain,
     GaussianMixture,
     PoissonCounts,
     SmearedSpectrum,
+    TwoCouplings,
 )
 
 
@@ -173,7 +177,112 @@ def spectrum_case(dim):
     )
 
 
+def chain_case(toy, box):
+    """The readings as a linear map of independent normal numbers: start, steps and readings."""
+    k = toy.length
+    latent = np.eye(k, k + 2) * toy.step
+    latent[0, 0] = 0.0
+    start = np.zeros(k)
+    start[0] = 1.0
+    for i in range(1, k):
+        latent[i] += toy.coupling * latent[i - 1]
+        start[i] = toy.coupling * start[i - 1]
+    readings = latent[-2:] + toy.reading * np.eye(2, k + 2, k)
+    slope = start[-2:]
+
+    def mean_and_covariance(theta):
+        square = np.exp(2 * theta[:, 1])[:, None, None]
+        return theta[:, :1] * slope, square * np.outer(slope, slope) + readings @ readings.T
+
+    def log_prob(x, theta):
+        laws = zip(*mean_and_covariance(theta), strict=True)
+        return np.array(
+            [stats.multivariate_normal.logpdf(row, *law) for row, law in zip(x, laws, strict=True)]
+        )
+
+    def to_uniform(x, theta):
+        mean, covariance = mean_and_covariance(theta)
+        roots = np.linalg.cholesky(covariance)
+        return stats.norm.cdf(np.linalg.solve(roots, (x - mean)[..., None])[..., 0])
+
+    return Case(toy, box, log_prob, to_uniform)
+
+
+def galton_case(rows):
+    """All paths, one by one."""
+    paths = np.array(list(itertools.product([0, 1], repeat=rows)))
+
+    def probabilities(theta):
+        of_path = np.ones((len(theta), len(paths)))
+        for i in range(rows):
+            across = 0.5 + (paths[:, :i].sum(axis=1) - i / 2) / rows
+            load = np.sin(np.pi * (i + 0.5) / rows)
+            left = (1 - load) / 2 + load / (1 + np.exp(-5 * theta * (across - 0.5)))
+            of_path *= np.where(paths[:, i] == 0, left, 1 - left)
+        return of_path @ (paths.sum(axis=1)[:, None] == np.arange(rows + 1))
+
+    def log_prob(x, theta):
+        return np.log(probabilities(theta)[np.arange(len(x)), x[:, 0].astype(int)])
+
+    def to_uniform(x, theta):
+        each = probabilities(theta)
+        rows = np.arange(len(x)), x[:, 0].astype(int)
+        filled = np.random.default_rng(1).uniform(size=len(x)) * each[rows]
+        return (np.cumsum(each, axis=1)[rows] - filled)[:, None]
+
+    return Case(GaltonBoard(rows=rows), ([-2.0], [2.0]), log_prob, to_uniform)
+
+
+def couplings_case(toy):
+    """The rate on a grid in z, of which trapezoids make the integrals of normal densities."""
+    grid = np.linspace(-14.0, 14.0, 81)
+    z = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
+
+    def normal(centre, deviation):
+        return np.prod(stats.norm.pdf(z, centre, deviation), axis=-1)
+
+    background = toy.background * normal([0.0, 0.0], 2.0)
+    amplitudes = np.sqrt(
+        [normal([0.0, 0.0], 1.0), normal([1.5, 0.0], 0.7), normal([-0.5, 1.2], 0.8)]
+    )
+
+    def summed(along_first, along_second, theta):
+        """The sum of the rate over the grid, weighted by a function of each coordinate."""
+        couplings = np.concatenate([np.ones((len(theta), 1)), theta], axis=1)
+        total = couplings[:, 0] * ((along_first @ background) * along_second).sum(axis=1)
+        for i, j in itertools.combinations_with_replacement(range(3), 2):
+            part = ((along_first @ (amplitudes[i] * amplitudes[j])) * along_second).sum(axis=1)
+            total += (1 if i == j else 2) * couplings[:, i] * couplings[:, j] * part
+        return total
+
+    def near(column):
+        return np.exp(-0.5 * ((column[:, None] - grid) / toy.smearing) ** 2)
+
+    def below(column):
+        return special.ndtr((column[:, None] - grid) / toy.smearing)
+
+    anywhere = np.ones((1, len(grid)))
+
+    def log_prob(x, theta):
+        seen = summed(near(x[:, 0]), near(x[:, 1]), theta) / (2 * np.pi * toy.smearing**2)
+        return np.log(seen / summed(anywhere, anywhere, theta))
+
+    def to_uniform(x, theta):
+        second = summed(anywhere, below(x[:, 1]), theta) / summed(anywhere, anywhere, theta)
+        here = near(x[:, 1])
+        first = summed(below(x[:, 0]), here, theta) / summed(anywhere, here, theta)
+        return np.stack([first, second], axis=1)
+
+    return Case(toy, ([-1.0, -1.0], [1.0, 1.0]), log_prob, to_uniform)
+
+
 CASES = {
+    "gaussian chain": chain_case(GaussianChain(), ([-1.0, -0.7], [1.0, 0.7])),
+    "chain of five": chain_case(
+        GaussianChain(length=5, coupling=-1.1, step=0.2, reading=0.3), ([-2.0, -1.0], [2.0, 1.0])
+    ),
+    "galton board": galton_case(5),
+    "two couplings": couplings_case(TwoCouplings()),
     "poisson counts": counts_case(6),
     "smeared spectrum": spectrum_case(8),
     "dirichlet": Case(
@@ -366,7 +475,16 @@ def total_probability(toy, point):
     return np.sum(weights.ravel() * np.exp(toy.log_prob(x, point)))
 
 
-NOT_INTEGRATED = ("dirichlet of five", "poisson counts", "smeared spectrum")
+# The last four are integrated with their latent variables, in test_latent_toys.py.
+NOT_INTEGRATED = (
+    "dirichlet of five",
+    "poisson counts",
+    "smeared spectrum",
+    "gaussian chain",
+    "chain of five",
+    "galton board",
+    "two couplings",
+)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_INTEGRATED])

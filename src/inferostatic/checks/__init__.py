@@ -11,5 +11,7 @@ from .identities import MeanScore as MeanScore
 from .identities import PairIdentities as PairIdentities
 from .identities import mean_score as mean_score
 from .identities import pair_identities as pair_identities
+from .latent import LatentCheck as LatentCheck
+from .latent import latent as latent
 from .predictive import PosteriorPredictive as PosteriorPredictive
 from .predictive import posterior_predictive as posterior_predictive

@@ -5,7 +5,13 @@ import numpy as np
 from ..inputs import as_count, as_seed, kind_of
 from ..progress import progress
 from ..world.prior import AbstractPrior
-from ..world.simulator import LatentSimulator, Simulator, require_simulator, run_simulator
+from ..world.simulator import (
+    LatentSimulator,
+    Simulator,
+    require_simulator,
+    run_latent_simulator,
+    run_simulator,
+)
 from .events import Events
 from .latent import JointDensity, Latent
 
@@ -15,7 +21,7 @@ CALL_SIZE = 10_000
 
 
 def simulate(
-    simulator: Simulator,
+    simulator: Simulator | LatentSimulator,
     prior: AbstractPrior,
     n: int,
     *,
@@ -45,7 +51,7 @@ def simulate(
 
 
 def simulated_events(
-    simulator: Simulator,
+    simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     prior: AbstractPrior,
     *,
@@ -53,7 +59,7 @@ def simulated_events(
     progress_bar: bool | None = None,
 ) -> Events:
     """Events at given θ, with the latent variables that the simulator tells."""
-    x, z = _simulated(simulator, theta, seed, "", progress_bar, latent=True)
+    x, z = _simulated(simulator, theta, seed, "", progress_bar=progress_bar, latent=True)
     latent = None
     if z is not None:
         assert isinstance(simulator, LatentSimulator)
@@ -71,16 +77,18 @@ def simulate_at(
     progress_bar: bool | None = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, in calls of fixed size with their own random streams."""
-    return _simulated(simulator, theta, seed, asked_because, progress_bar, latent=False)[0]
+    return _simulated(
+        simulator, theta, seed, asked_because, progress_bar=progress_bar, latent=False
+    )[0]
 
 
 def _simulated(
-    simulator: Simulator,
+    simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     seed: int,
     asked_because: str,
-    progress_bar: bool | None,
     *,
+    progress_bar: bool | None,
     latent: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     require_simulator(simulator)
@@ -90,9 +98,14 @@ def _simulated(
         for number, start in enumerate(starts):
             rng = np.random.default_rng(np.random.SeedSequence([as_seed(seed), number]))
             rows = theta[start : start + CALL_SIZE]
-            x, z = run_simulator(
-                simulator, rows, rng, first_row=start, asked_because=asked_because, latent=latent
-            )
+            z = None
+            if latent and isinstance(simulator, LatentSimulator):
+                x, z = run_latent_simulator(simulator, rows, rng, first_row=start)
+            else:
+                assert isinstance(simulator, Simulator)
+                x = run_simulator(
+                    simulator, rows, rng, first_row=start, asked_because=asked_because
+                )
             if x.shape[1] != (parts[0] if parts else x).shape[1]:
                 raise ValueError(
                     "the simulator's number of observables changed between calls, from "
@@ -102,4 +115,5 @@ def _simulated(
             parts.append(x)
             hidden.append(z)
             advance(len(rows))
-    return np.concatenate(parts), np.concatenate(hidden) if hidden[0] is not None else None
+    latents = [z for z in hidden if z is not None]
+    return np.concatenate(parts), np.concatenate(latents) if latents else None

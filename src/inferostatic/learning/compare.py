@@ -162,7 +162,8 @@ def _setting(thing: Any) -> Setting:  # noqa: ANN401
         thing = Setting(thing)
     elif not isinstance(thing, Setting):
         thing = Setting(network=thing)
-    method, architecture = as_method(thing.method), as_architecture(thing.network, 0)
+    method = as_method(thing.method)
+    architecture = as_architecture(thing.network, 0, method)
     check_capability(method, architecture)
     if isinstance(architecture, DirectScore):
         raise TypeError(
@@ -205,7 +206,7 @@ def _groups(settings: list[Setting], events: int) -> list[list[int]]:
     """Settings that can be trained as one batch: alike but for features and weight decay."""
     groups: dict[Any, list[int]] = {}
     for j, setting in enumerate(settings):
-        architecture = as_architecture(setting.network, events)
+        architecture = as_architecture(setting.network, events, as_method(setting.method))
         open_ = isinstance(architecture.x_features, Automatic)
         open_ = open_ or setting.training.weight_decay is None
         alone = tries_out(setting.training) and open_
@@ -243,7 +244,7 @@ def _fitted(group: list[Setting], events: Events, seed: int) -> list[AbstractEst
     supply = supplied(events, method)
     count = len(supply.weight)
     split = supply.split(group[0].training.validation_fraction, seed)
-    architectures = [as_architecture(setting.network, count) for setting in group]
+    architectures = [as_architecture(setting.network, count, method) for setting in group]
     plans = [planned(setting.training, count, len(split.train)) for setting in group]
     candidates = [
         Candidate(architecture.x_features, plan.weight_decay or 0.0)

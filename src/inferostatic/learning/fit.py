@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from ..estimator import (
     AbstractEstimator,
+    DensityEstimator,
     Estimator,
     RatioEstimator,
     ScoreEstimator,
@@ -25,6 +26,8 @@ from ..models.architecture import (
 from ..models.columns import odd_columns
 from ..models.direct import RatioModel, ScoreModel
 from ..models.feature_map import Identity
+from ..models.flow import DensityModel, Flow
+from ..models.matrix_element import MEM
 from ..models.networks import NetworkChoice, Residual
 from ..models.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
@@ -34,6 +37,7 @@ from .centring import centred
 from .choose import Choice, chosen
 from .draw import Records
 from .loop import Job
+from .matrix_element import MatrixElement, fit_matrix_element
 from .members import Trained, joined, member_key, trained, untrained, weights_of
 from .methods import KCE, AbstractMethod
 from .plan import (
@@ -49,6 +53,28 @@ from .train import check_targets, train
 from .training import Training
 
 
+@overload
+def fit(
+    events: Events | Records,
+    method: MEM,
+    *,
+    network: Flow | None = None,
+    members: int | None = None,
+    training: Training | None = None,
+    start: AbstractEstimator | None = None,
+    seed: int,
+) -> MatrixElement: ...
+@overload
+def fit(
+    events: Events | Records,
+    method: AbstractMethod | None = None,
+    *,
+    network: Flow,
+    members: int | None = None,
+    training: Training | None = None,
+    start: AbstractEstimator | None = None,
+    seed: int,
+) -> DensityEstimator: ...
 @overload
 def fit(
     events: Events | Records,
@@ -95,14 +121,14 @@ def fit(
 ) -> AbstractEstimator: ...
 def fit(
     events: Events | Records,
-    method: AbstractMethod | None = None,
+    method: AbstractMethod | MEM | None = None,
     *,
     network: AbstractArchitecture | NetworkChoice | PairChoice | None = None,
     members: int | None = None,
     training: Training | None = None,
     start: AbstractEstimator | None = None,
     seed: int,
-) -> AbstractEstimator:
+) -> AbstractEstimator | MatrixElement:
     """Train a model.
 
     Without further arguments this is the best we know: a residual potential trained by multi-scale
@@ -113,15 +139,27 @@ def fit(
         events: stored `Events`, whose supervision is drawn fresh in every epoch, or fixed
             `Records` from `ist.draw`.
         method: such as `ist.KCE()`, the default, or `ist.KLRE(ist.Rectangular(0.4))`; records
-            bring their own.
+            bring their own. `ist.MEM(…)` gives an `ist.MatrixElement`.
         network: a network such as `ist.MLP((32, 32))` for a potential, or an architecture:
-            `ist.Potential(…)`, `ist.DirectScore(…)`, `ist.DirectRatio(…)`.
+            `ist.Potential(…)`, `ist.Flow(…)`, `ist.DirectScore(…)`, `ist.DirectRatio(…)`. Methods
+            that learn a density train `ist.Flow()` unless told.
         members: networks trained side by side and averaged. Unless told, three for up to 15,000
             events; one for more, or where `training` gives the number of epochs.
         training: the knobs, `ist.Training(epochs=…, …)`.
         start: continue from this estimator's weights, with its method unless one is given.
         seed: everything random follows from it; the same seed gives the same weights.
     """
+    if isinstance(method, MEM):
+        return fit_matrix_element(
+            fit,
+            events,
+            method,
+            network=network,
+            members=members,
+            training=training,
+            start=start,
+            seed=seed,
+        )
     training = Training() if training is None else training
     if not isinstance(training, Training):
         raise TypeError(f"training must be ist.Training(…); got {kind_of(training)}.")
@@ -147,7 +185,7 @@ def fit(
         remarks = _remarks(supply, events.x_names, architecture)
     else:
         members = usual_members(count, training) if members is None else members
-        architecture = as_architecture(network, count)
+        architecture = as_architecture(network, count, method)
         check_capability(method, architecture)
         _check_centre(training, events, architecture)
         remarks = _remarks(supply, events.x_names, architecture)
@@ -181,9 +219,9 @@ def fit(
     )
     if not isinstance(estimator, Estimator) or not isinstance(events, Events):
         return estimator
-    return (
-        _centred(estimator, events, supply, seed) if centres(training, method, count) else estimator
-    )
+    if isinstance(estimator, DensityEstimator) or not centres(training, method, count):
+        return estimator
+    return _centred(estimator, events, supply, seed)
 
 
 def _check_centre(
@@ -191,6 +229,11 @@ def _check_centre(
 ) -> None:
     if not training.centre:
         return
+    if Capability.DENSITY in architecture.capabilities:
+        raise ValueError(
+            "centre=True would break the normalisation of a density, whose mean score is 0 by "
+            "itself; leave it out."
+        )
     if not isinstance(events, Events) or Capability.POTENTIAL not in architecture.capabilities:
         raise ValueError(
             "centre=True needs a potential and stored ist.Events, whose x were simulated at their "
@@ -258,7 +301,7 @@ def assembled(
     )
 
 
-def _method(events: Events | Records, method: AbstractMethod | None) -> AbstractMethod:
+def _method(events: Events | Records, method: object) -> AbstractMethod:
     if isinstance(events, Records):
         if method is not None and method != events.method:
             raise ValueError(
@@ -283,8 +326,14 @@ def as_method(method: object) -> AbstractMethod:
     return method
 
 
-def as_architecture(network: Any, events: int) -> AbstractArchitecture:  # noqa: ANN401
-    """The architecture around a network, the default one where there is none."""
+def as_architecture(
+    network: Any,  # noqa: ANN401
+    events: int,
+    method: AbstractMethod | None = None,
+) -> AbstractArchitecture:
+    """The architecture around a network, the default one of the method where there is none."""
+    if network is None and method is not None and Capability.DENSITY in method.capabilities:
+        return Flow()
     if network is None:
         return Potential(Residual(*usual_size(events)))
     if isinstance(network, AbstractArchitecture):
@@ -292,8 +341,8 @@ def as_architecture(network: Any, events: int) -> AbstractArchitecture:  # noqa:
     if callable(network) and not isinstance(network, type):
         return Potential(network)
     raise TypeError(
-        "network must be such as ist.MLP((64, 64)), ist.Potential(…), ist.DirectScore(…), "
-        f"ist.DirectRatio(…), or a function (in_size, out_size, *, key); got "
+        "network must be such as ist.MLP((64, 64)), ist.Potential(…), ist.Flow(…), "
+        f"ist.DirectScore(…), ist.DirectRatio(…), or a function (in_size, out_size, *, key); got "
         f"{kind_of(network) if isinstance(network, type) else repr(network)}."
     )
 
@@ -328,14 +377,18 @@ def check_capability(method: AbstractMethod, model: AbstractModel | AbstractArch
     if missing:
         wanted = " and ".join(sorted(c.value for c in missing))
         offered = " and ".join(sorted(c.value for c in model.capabilities))
+        remedy = "a potential (the default network, or ist.Potential(…))"
+        if Capability.DENSITY in missing:
+            remedy = "a flow (the default network of this method, or ist.Flow(…))"
         raise TypeError(
-            f"{method} trains {wanted}, but this network offers only {offered}. Use a potential "
-            "(the default network, or ist.Potential(…)), which offers everything."
+            f"{method} trains {wanted}, but this network offers only {offered}. Use {remedy}, "
+            "which offers everything."
         )
 
 
 _KINDS: dict[type[AbstractModel], type[AbstractEstimator]] = {
     PotentialModel: Estimator,
+    DensityModel: DensityEstimator,
     ScoreModel: ScoreEstimator,
     RatioModel: RatioEstimator,
 }

@@ -283,7 +283,7 @@ def KCE(
     return Method("KCE", sets, SoftmaxCrossEntropy())
 
 
-def Mix(methods: Sequence[tuple[float, Method]]) -> MixedMethod:
+def Mix(methods: Sequence[tuple[float, Method | MixedMethod]]) -> MixedMethod:
     """A weighted sum of methods: `ist.Mix([(1.0, ist.KCE()), (0.1, ist.KSE(kernel))])`."""
     expected = "Mix takes a list of (positive weight, method), such as [(1.0, ist.KCE())]"
     pairs: list[Any] = []

@@ -16,6 +16,7 @@ from ..memory_map import read_rows, require_whole
 from ..models.architecture import AbstractArchitecture, Shapes
 from ..models.feature_map import AbstractFeatureMap, Identity
 from ..supervision.candidates import AbstractCandidateLaw, CandidateSets
+from ..supervision.density import MadeAt
 from ..supervision.kernels import AbstractKernel, largest_widths
 from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairLaw, LabelledPairs
@@ -171,7 +172,7 @@ def _supplied_in_files(events: Events, method: AbstractMethod) -> Supplied:
 
 
 #: Supervision that asks about each event for itself.
-_EACH_FOR_ITSELF = (CandidateSets, LabelledPairs, KernelScore, FromJoint, JointScore)
+_EACH_FOR_ITSELF = (CandidateSets, LabelledPairs, KernelScore, MadeAt, FromJoint, JointScore)
 
 
 def _refuse_in_files(method: AbstractMethod) -> None:

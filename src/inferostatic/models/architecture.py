@@ -21,7 +21,7 @@ from .direct import RatioModel, ScoreModel
 from .feature_map import AbstractFeatureMap, Identity, affine, safe_scale
 from .features import AbstractFeatures, Automatic, Raw, Standardised
 from .networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
-from .potential import AbstractModel, PotentialModel
+from .potential import WITHOUT_DENSITY, AbstractModel, PotentialModel
 
 
 @known
@@ -95,8 +95,8 @@ class Potential(AbstractArchitecture):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Everything."""
-        return frozenset(Capability)
+        """Everything but a normalised density."""
+        return WITHOUT_DENSITY
 
     def __post_init__(self) -> None:
         """Take the features that the network brings."""
@@ -117,7 +117,7 @@ class Potential(AbstractArchitecture):
             network = build_pair(self.network, shapes.x_size, shapes.theta_dim, key=key)
         else:
             network = build_vector(self.network, shapes.x_size + shapes.theta_dim, 1, key=key)
-        return PotentialModel(shapes.x_features, _theta_map(shapes), network)
+        return PotentialModel(shapes.x_features, theta_map(shapes), network)
 
 
 @known
@@ -138,7 +138,7 @@ class DirectScore(AbstractArchitecture):
         in_size = shapes.x_size + shapes.theta_dim
         network = build_vector(self.network, in_size, shapes.theta_dim, key=key)
         scale = jnp.asarray(shapes.theta_scale)
-        return ScoreModel(shapes.x_features, _theta_map(shapes), network, scale)
+        return ScoreModel(shapes.x_features, theta_map(shapes), network, scale)
 
 
 @known
@@ -157,7 +157,7 @@ class DirectRatio(AbstractArchitecture):
     def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> RatioModel:
         """A ratio network with fresh weights."""
         network = build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
-        return RatioModel(shapes.x_features, _theta_map(shapes), network)
+        return RatioModel(shapes.x_features, theta_map(shapes), network)
 
 
 @runtime_checkable
@@ -291,7 +291,8 @@ def _check_weights(network: Any, remedy: str) -> None:  # noqa: ANN401
         raise TypeError(f"the network has no weights to train. {remedy}")
 
 
-def _theta_map(shapes: Shapes) -> AbstractFeatureMap:
+def theta_map(shapes: Shapes) -> AbstractFeatureMap:
+    """Standardised θ, or θ itself where that was asked for."""
     centre, scale = np.asarray(shapes.theta_centre), np.asarray(shapes.theta_scale)
     raw = (centre == 0).all() and (scale == 1).all()
     return Identity() if raw else affine(centre, scale)

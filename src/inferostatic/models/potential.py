@@ -22,6 +22,8 @@ from .theta_potential import ThetaPotential
 SPLIT_POINTS = 4
 #: Up to this many parameters one forward pass carrying all derivatives beats reverse mode.
 FORWARD_SCORE_DIM = 4
+#: What a potential offers: it is ln p only up to a function of x.
+WITHOUT_DENSITY = frozenset(Capability) - {Capability.DENSITY}
 
 
 class AbstractModel(eqx.Module):
@@ -70,8 +72,8 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Everything."""
-        return frozenset(Capability)
+        """Everything but a normalised density."""
+        return WITHOUT_DENSITY
 
     def potential(
         self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]

@@ -24,7 +24,7 @@ from ..world.simulator import Simulator
 from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events
 from .pairs import Independent, LabelledPairs
-from .records import AbstractRecord, Capability, LabelledPair, Questioned, Row
+from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Questioned, Row
 from .references import ReferencePoint
 from .supervision import (
     AbstractSupervision,
@@ -41,11 +41,7 @@ class RatioPair(AbstractRecord):
 
     pair: LabelledPair
     log_joint_ratio: Float[Array, "*n"]
-
-    @property
-    def weight(self) -> Array:
-        """Of the pair."""
-        return self.pair.weight
+    weight: Float[Array, "*n"]
 
     def ask(self, model: Questioned, x: Array) -> Array:
         """Ln r̂(x; θ0, θ1)."""
@@ -114,11 +110,7 @@ class PairScoreTarget(AbstractRecord):
     pair: LabelledPair
     target: Float[Array, "*n theta_dim"]
     unit: Float[Array, "*n theta_dim"]
-
-    @property
-    def weight(self) -> Array:
-        """Of the pair."""
-        return self.pair.weight
+    weight: Float[Array, "*n"]
 
     def ask(self, model: Questioned, x: Array) -> Array:
         """The derivative, in the unit."""
@@ -193,16 +185,20 @@ class FromJoint(AbstractSupervision):
             return self._told(pair, log_ratio)
         record = self.of.supervise(row, law, key=key)
         joint = _at_row(law.joint, row)
-        if isinstance(self.of, CandidateSets):
+        if isinstance(record, CandidateSet):
             log_prob = jax.vmap(joint)(record.thetas)
-            return SoftCandidateSet(record.thetas, jax.nn.softmax(log_prob), record.weight)
+            return SoftCandidateSet(
+                thetas=record.thetas, probability=jax.nn.softmax(log_prob), weight=record.weight
+            )
         assert isinstance(record, LabelledPair)
         return self._told(record, joint(record.theta0) - joint(record.theta1))
 
     def _told(self, pair: LabelledPair, log_ratio: Array) -> AbstractRecord:
         if self.soft:
             pair = eqx.tree_at(lambda p: p.label, pair, jax.nn.sigmoid(-log_ratio))
-        return RatioPair(pair, log_ratio) if self.ratio else pair
+        if not self.ratio:
+            return pair
+        return RatioPair(pair=pair, log_joint_ratio=log_ratio, weight=pair.weight)
 
     def draw(
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
@@ -275,10 +271,10 @@ class JointScore(AbstractSupervision):
             target = law.joint.score(row.x, row.latent, row.theta)
         unit = jnp.asarray(law.unit)
         if self.pairs is None:
-            return JointScoreTarget(row.theta, target, unit, jnp.ones(()))
+            return JointScoreTarget(theta=row.theta, target=target, unit=unit, weight=jnp.ones(()))
         pair = self.pairs.supervise(row, law, key=key)
         assert isinstance(pair, LabelledPair)
-        return PairScoreTarget(pair, target, unit)
+        return PairScoreTarget(pair=pair, target=target, unit=unit, weight=pair.weight)
 
     def draw(
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None

@@ -62,9 +62,8 @@ class ReferencePoint(AbstractSupervision):
 
     def is_reference(self, events: Events) -> np.ndarray:
         """Which events were simulated at θ_ref."""
-        return np.isclose(events.theta, self._point(events.theta.shape[1]), rtol=1e-6, atol=0).all(
-            axis=1
-        )
+        point = self._point(events.theta.shape[1])
+        return np.all(np.isclose(events.theta, point, rtol=1e-6, atol=0), axis=1)
 
     def supply(self, events: Events) -> Supply:
         """Events at θ_ref are the reference class; there must be some."""

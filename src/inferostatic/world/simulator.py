@@ -69,15 +69,14 @@ def _simulate_many(simulate_one: Callable[..., Any], theta: jax.Array, keys: jax
 
 
 def run_simulator(
-    simulator: Simulator | LatentSimulator,
+    simulator: Simulator,
     theta: np.ndarray,
     rng: np.random.Generator,
     *,
     first_row: int = 0,
     asked_because: str = "",
-    latent: bool = False,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Call a simulator and check what it returned: x and, if asked for, latent variables.
+) -> np.ndarray:
+    """Call a simulator and check what it returned.
 
     Args:
         simulator: the function.
@@ -85,32 +84,42 @@ def run_simulator(
         rng: generator for this call alone.
         first_row: number of the first row in the whole of θ, for messages.
         asked_because: a sentence on why θ may lie outside the prior, added to errors.
-        latent: ask a latent-aware simulator for its latent variables as well.
     """
+    x = _called(simulator, theta, rng, asked_because)
+    return _checked(x, theta, first_row, asked_because)
+
+
+def run_latent_simulator(
+    simulator: LatentSimulator, theta: np.ndarray, rng: np.random.Generator, *, first_row: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for one that tells its latent variables: x and z."""
+    made: Any = _called(simulator.simulate_latent, theta, rng, "")
+    if not (isinstance(made, tuple | list) and len(made) == 2):
+        raise TypeError(
+            f"simulate_latent must return events and latent variables, (x, z); got {kind_of(made)}."
+        )
+    x, z = _checked(made[0], theta, first_row, ""), as_floats(made[1], "the simulator's z")
+    if z.ndim == 0 or len(z) != len(theta):
+        raise ValueError(
+            f"simulate_latent must return one row of latent variables for each of the {len(theta)} "
+            f"rows of theta; got shape {z.shape}."
+        )
+    return x, z
+
+
+def _called(
+    function: Callable[..., Any], theta: np.ndarray, rng: np.random.Generator, asked_because: str
+) -> Any:  # noqa: ANN401
     low, high = theta.min(axis=0), theta.max(axis=0)
     region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
     try:
         # A copy: a simulator that changes θ in place must not change what is stored.
-        z = None
-        if latent and isinstance(simulator, LatentSimulator):
-            x, z = simulator.simulate_latent(theta.copy(), rng)
-        else:
-            assert isinstance(simulator, Simulator)
-            x = simulator(theta.copy(), rng)
+        return function(theta.copy(), rng)
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).rstrip().rstrip('.')}"
         raise RuntimeError(
             f"the simulator failed for {region}: {reason}. {asked_because or _signature(error)}"
         ) from error
-    x = _checked(x, theta, first_row, asked_because)
-    if z is not None:
-        z = as_floats(z, "the simulator's latent variables")
-        if z.ndim == 0 or len(z) != len(theta):
-            raise ValueError(
-                f"simulate_latent must return one row of latent variables for each of the "
-                f"{len(theta)} rows of theta; got shape {z.shape}."
-            )
-    return x, z
 
 
 def _checked(x: Input, theta: np.ndarray, first_row: int, asked_because: str) -> np.ndarray:

@@ -86,21 +86,7 @@ class AbstractToy(abc.ABC):
             array([[0.02, 1.03],
                    [4.93, 0.91]])
         """
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(
-                f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
-                "pass np.random.default_rng(seed)."
-            )
-        table = _as_float64(theta, "theta")
-        theta_dim = len(self.theta_names)
-        if table.ndim != 2 or table.shape[1] != theta_dim:
-            raise ValueError(
-                f"theta must have shape (n, {theta_dim}) with columns "
-                f"{', '.join(self.theta_names)}, one row per event to simulate; got shape "
-                f"{table.shape}. Write theta[None, :] for a single event, or "
-                "np.tile(theta, (n, 1)) for n events at one theta."
-            )
-        self._check_domain(table)
+        table = self._checked_parameters(theta, rng)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x = self._draw(table, rng)
         refuse_rows(
@@ -173,6 +159,27 @@ class AbstractToy(abc.ABC):
             remedy="Remove such events, or take x and theta further from the limits of float64",
         )
         return score
+
+    def _checked_parameters(
+        self, theta: ArrayLike, rng: np.random.Generator
+    ) -> Float64[np.ndarray, "n theta_dim"]:
+        """θ of events to be simulated."""
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(
+                f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
+                "pass np.random.default_rng(seed)."
+            )
+        table = _as_float64(theta, "theta")
+        theta_dim = len(self.theta_names)
+        if table.ndim != 2 or table.shape[1] != theta_dim:
+            raise ValueError(
+                f"theta must have shape (n, {theta_dim}) with columns "
+                f"{', '.join(self.theta_names)}, one row per event to simulate; got shape "
+                f"{table.shape}. Write theta[None, :] for a single event, or "
+                "np.tile(theta, (n, 1)) for n events at one theta."
+            )
+        self._check_domain(table)
+        return table
 
     def _one_theta_per_event(
         self, x: ArrayLike, theta: ArrayLike

@@ -1,0 +1,298 @@
+"""What latent information is worth: the error of ln r against the number of events.
+
+    python benchmarks/latent.py efficiency     all methods on three toys with exact truth
+    python benchmarks/latent.py gradients      variance of the gradients, with labels and without
+    python benchmarks/latent.py peers          MadMiner's methods on the same events
+    python benchmarks/latent.py plot           figures from what was measured
+
+Every method trains the same network for the same number of steps on the same events. Errors are
+mean squares over pairs of θ from the prior, with x from either at even odds, in units of the
+variance of ln r itself; and those of the score at the θ that made x, in units of its variance.
+Results are in `benchmarks/results/latent.json` and are measured only where they are missing.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import inferostatic as ist
+from record import RESULTS, Log
+
+HERE: Final = Path(__file__).parent.absolute()
+PEER_PYTHON: Final = HERE.parent / ".venv-peers" / "bin" / "python"
+TOYS: Final[dict[str, tuple[Any, ist.Uniform]]] = {
+    "Galton board": (ist.toys.GaltonBoard(), ist.Uniform([-2.0], [2.0])),
+    "two couplings": (ist.toys.TwoCouplings(), ist.Uniform([-1.0, -1.0], [1.0, 1.0])),
+    "Gaussian chain": (ist.toys.GaussianChain(), ist.Uniform([-1.0, -0.5], [1.0, 0.5])),
+}
+METHODS: Final[dict[str, Any]] = {
+    "CARL": ist.CARL(),
+    "KCE": ist.KCE(),
+    "ROLR": ist.ROLR(),
+    "ALICE": ist.ALICE(),
+    "latent square": ist.LatentLoss(ist.Square()),
+    "latent exponential": ist.LatentLoss(ist.Exponential()),
+    "latent Savage": ist.LatentLoss(ist.Savage()),
+    "latent ROLR": ist.LatentLoss(ist.ROLRLoss()),
+    "latent KCE": ist.KCE(latent=True),
+    "CASCAL": ist.CASCAL(),
+    "RASCAL": ist.RASCAL(),
+    "ALICES": ist.ALICES(),
+    "SALLY": ist.SALLY(),
+    "latent KCE + SALLY": ist.Mix([(1.0, ist.KCE(latent=True)), (1.0, ist.SALLY())]),
+    "NDE": ist.NDE(),
+    "SCANDAL": ist.SCANDAL(),
+}
+#: Densities of a discrete observable are none.
+DENSITIES: Final = ("NDE", "SCANDAL")
+EVENTS: Final = (1000, 3000, 10_000, 30_000, 100_000)
+TEST: Final = 20_000
+#: The same for all methods: a network, and as many steps as the library takes for so many events,
+#: without trials of its settings.
+NETWORK: Final = ist.Potential(ist.MLP((64, 64, 64)), ist.Standardised())
+PLAN: Final = ist.Training(choose=False, progress_bar=False)
+
+
+@lru_cache(maxsize=4)
+def events_of(toy: str, count: int, seed: int) -> ist.Events:
+    simulator, prior = TOYS[toy]
+    return ist.simulate(simulator, prior, count, seed=1000 + seed, progress_bar=False)
+
+
+@lru_cache(maxsize=4)
+def test_of(toy: str) -> dict[str, np.ndarray]:
+    """Pairs of θ, x from either of them, and the truth."""
+    simulator, prior = TOYS[toy]
+    rng = np.random.default_rng(77)
+    theta0, theta1 = (prior.sample(TEST, seed=seed) for seed in (1, 2))
+    theta = np.where(rng.integers(2, size=(TEST, 1)) == 1, theta1, theta0)
+    x = simulator(theta, rng)
+    log_ratio = simulator.log_prob(x, theta0) - simulator.log_prob(x, theta1)
+    score = simulator.score(x, theta)
+    return {
+        "x": x,
+        "theta": theta,
+        "theta0": theta0,
+        "theta1": theta1,
+        "log_ratio": log_ratio,
+        "score": score,
+    }
+
+
+def errors(toy: str, log_ratio: np.ndarray, score: np.ndarray | None) -> dict[str, float]:
+    """Mean squared errors over variances."""
+    test = test_of(toy)
+    truth = test["log_ratio"]
+    found = {"ratio error": float(np.mean(np.square(log_ratio - truth)) / truth.var())}
+    if score is not None:
+        each = np.mean(np.square(score - test["score"]), axis=0) / test["score"].var(axis=0)
+        found["score error"] = float(each.max())
+    return found
+
+
+def measured(toy: str, method: str, count: int, seed: int) -> dict[str, Any]:
+    network = ist.Flow() if method in DENSITIES else NETWORK
+    begun = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of losses continued beyond their range
+        estimator = ist.fit(
+            events_of(toy, count, seed), METHODS[method], network=network, training=PLAN, seed=seed
+        )
+        seconds = time.perf_counter() - begun
+        test = test_of(toy)
+        log_ratio = estimator.log_ratio(test["x"], test["theta0"], test["theta1"])
+        score = estimator.score(test["x"], test["theta"])
+    return errors(toy, log_ratio, score) | {"seconds": seconds}
+
+
+def efficiency(options: argparse.Namespace) -> None:
+    log = Log(RESULTS / "latent.json", fresh=options.fresh)
+    for seed in range(options.seeds):
+        for count in options.events or EVENTS:
+            for toy in options.toys or TOYS:
+                for method in options.methods or METHODS:
+                    if toy == "Galton board" and method in DENSITIES:
+                        continue
+                    key = {"toy": toy, "method": method, "events": count, "seed": seed}
+                    log.row(key, lambda k=key: measured(*k.values()))
+
+
+# --------------------------------------------------------------------------------- gradients
+
+
+LOSSES: Final[dict[str, tuple[Any, Any]]] = {
+    "logistic": (ist.CARL(), ist.ALICE()),
+    "square": (ist.CARL(loss=ist.Square()), ist.LatentLoss(ist.Square())),
+    "exponential": (ist.CARL(loss=ist.Exponential()), ist.LatentLoss(ist.Exponential())),
+    "Savage": (ist.CARL(loss=ist.Savage()), ist.LatentLoss(ist.Savage())),
+    "ROLR": (ist.ROLR(), ist.LatentLoss(ist.ROLRLoss())),
+    "cross-entropy of candidates": (ist.KCE(), ist.KCE(latent=True)),
+}
+#: Events over which gradients are averaged, and the few epochs of the network they are taken of.
+GRADIENT_EVENTS = 40_000
+
+
+def gradients(options: argparse.Namespace) -> None:
+    """Eq. goldmining_intuition_3 and _4: the same mean gradient, and a smaller variance."""
+    log = Log(RESULTS / "latent-gradients.json", fresh=options.fresh)
+    for toy in options.toys or TOYS:
+        for loss in LOSSES:
+            log.row({"toy": toy, "loss": loss}, lambda t=toy, n=loss: gradient_row(t, n))
+
+
+def gradient_row(toy: str, loss: str) -> dict[str, float]:
+    """Per-event gradients by all weights of a half-trained network, with labels and without."""
+    simulator, prior = TOYS[toy]
+    few = ist.Training(batch_size=256, epochs=2, progress_bar=False)
+    network = ist.Potential(ist.MLP((16, 16)), ist.Standardised())
+    estimator = ist.fit(events_of(toy, 10_000, 0), network=network, training=few, seed=0)
+    events = ist.simulate(simulator, prior, GRADIENT_EVENTS, seed=5, progress_bar=False)
+    hard, soft = (of_events(estimator, method, events) for method in LOSSES[loss])
+    difference = hard - soft
+    error = difference.std(axis=0) / np.sqrt(len(difference))
+    z = difference.mean(axis=0)[error > 0] / error[error > 0]
+    total = [float(part.var(axis=0).sum()) for part in (soft, hard)]
+    # The error of the ratio of variances, by parts of the events.
+    parts = [
+        s.var(axis=0).sum() / h.var(axis=0).sum()
+        for s, h in zip(np.array_split(soft, 20), np.array_split(hard, 20), strict=True)
+    ]
+    return {
+        "largest z of the means": float(np.abs(z).max()),
+        "rms z of the means": float(np.sqrt(np.mean(np.square(z)))),
+        "weights": int(len(z)),
+        "variance ratio": total[0] / total[1],
+        "its error": float(np.std(parts) / np.sqrt(20)),
+    }
+
+
+def of_events(estimator: ist.Estimator, method: Any, events: ist.Events) -> np.ndarray:  # noqa: ANN401
+    """The gradient of each event's loss, with the same pairs or candidates for all methods."""
+    import equinox as eqx
+
+    from inferostatic.estimator import with_network
+
+    supply = method.supply(events)
+    member = jax.tree.map(
+        lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, estimator.model.network
+    )
+    arrays, static = eqx.partition(member, eqx.is_inexact_array)
+
+    @eqx.filter_jit
+    def gradient(rows: Any, law: Any, keys: Any) -> Any:  # noqa: ANN401
+        def one(row: Any, key: Any) -> Any:  # noqa: ANN401
+            record = method.supervise(row, law, key=key)
+
+            def loss(arrays: Any) -> Any:  # noqa: ANN401
+                model = with_network(estimator.model, eqx.combine(arrays, static))
+                return method.loss_of(model, row.x, record)
+
+            slopes = jax.grad(loss)(arrays)
+            return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(slopes)])
+
+        return jax.vmap(one)(rows, keys)
+
+    keys = jax.random.split(jax.random.key(9), len(events))
+    parts = []
+    for start in range(0, len(events), 4000):
+        some = slice(start, start + 4000)
+        rows = jax.tree.map(lambda leaf, s=some: leaf[s], supply.rows)
+        parts.append(np.asarray(gradient(rows, supply.law, keys[some]), np.float64))
+    return np.concatenate(parts)
+
+
+# ------------------------------------------------------------------------------------ figures
+
+
+SHOWN: Final = {
+    "CARL": ("0.2", "-"),
+    "KCE": ("0.2", "--"),
+    "ROLR": ("#c44e52", "-"),
+    "ALICE": ("#4c72b0", "-"),
+    "latent KCE": ("#4c72b0", "--"),
+    "CASCAL": ("#8172b3", "-"),
+    "RASCAL": ("#c44e52", "--"),
+    "ALICES": ("#55a868", "-"),
+    "SALLY": ("#dd8452", "-"),
+    "latent KCE + SALLY": ("#55a868", "--"),
+}
+
+
+def plot(options: argparse.Namespace) -> None:
+    """The error of ln r against the number of events, for every toy."""
+    del options
+    import matplotlib.pyplot as plt
+
+    rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
+    figure, axes = plt.subplots(1, len(TOYS), figsize=(11, 4.2), sharey=True, layout="constrained")
+    for axis, toy in zip(axes, TOYS, strict=True):
+        for method, (colour, line) in SHOWN.items():
+            found = sorted(medians(rows, toy, method).items())
+            if found:
+                axis.plot(
+                    *zip(*found, strict=True), line, color=colour, marker="o", ms=3, label=method
+                )
+        axis.set(xscale="log", yscale="log", title=toy, xlabel="simulated events")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("mean squared error of ln r / variance of ln r")
+    axes[-1].legend(fontsize=8)
+    path = HERE.parent / "docs" / "images" / "latent-efficiency.svg"
+    figure.savefig(path)
+    print(f"Figure: {path.relative_to(HERE.parent)}")
+
+
+def medians(rows: list[dict[str, Any]], toy: str, method: str) -> dict[int, float]:
+    """Median over seeds of the error of ln r, by number of events."""
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        if row["toy"] == toy and row["method"] == method:
+            found.setdefault(row["events"], []).append(row["ratio error"])
+    return {count: float(np.median(values)) for count, values in found.items()}
+
+
+def gains(options: argparse.Namespace) -> None:
+    """How many times more events CARL needs for the error that a method has."""
+    del options
+    rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
+    for toy in TOYS:
+        carl = sorted(medians(rows, toy, "CARL").items())
+        counts, carl_errors = (np.log(np.array(part, float)) for part in zip(*carl, strict=True))
+        for method in METHODS:
+            parts = []
+            for count, error in sorted(medians(rows, toy, method).items()):
+                # CARL's error falls with the number of events; beyond the last it is a bound.
+                if np.log(error) < carl_errors.min():
+                    parts.append(f"{count:,}: > {np.exp(counts.max()) / count:.1f}")
+                elif np.log(error) <= carl_errors.max():
+                    falling = np.minimum.accumulate(carl_errors)[::-1]
+                    needed = np.exp(np.interp(np.log(error), falling, counts[::-1]))
+                    parts.append(f"{count:,}: {needed / count:.1f}")
+            print(f"{toy:15} {method:20} " + "   ".join(parts))
+
+
+PARTS: Final = {"efficiency": efficiency, "gradients": gradients, "plot": plot, "gains": gains}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="*", default=["efficiency", "gradients"], choices=list(PARTS))
+    parser.add_argument("--events", type=int, nargs="+")
+    parser.add_argument("--toys", nargs="+", choices=TOYS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    options = parser.parse_args()
+    for part in options.part:
+        PARTS[part](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Whether the latent information of events is what it claims to be, before anything is trained."""
+
+import dataclasses
+
+import numpy as np
+
+from ..events.events import Events
+from ..inputs import kind_of
+from ..supervision.joint_identities import SUSPICIOUS, Identity, joint_identities
+from .finding import smallest, two_sided
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class LatentCheck:
+    """Means that must vanish if joint scores and ratios are right.
+
+    Attributes:
+        identities: each with its name, its z value and what would explain a deviation.
+        events: how many there are.
+    """
+
+    identities: tuple[Identity, ...]
+    events: int
+
+    @property
+    def p_value(self) -> float:
+        """Probability of so large a deviation of any of them, were all right."""
+        return smallest(two_sided(np.array([one.z for one in self.identities])))
+
+    @property
+    def passed(self) -> bool:
+        """Whether training would accept these events without a word."""
+        return all(abs(one.z) < SUSPICIOUS for one in self.identities)
+
+    def summary(self) -> str:
+        """A table in words."""
+        width = max(len(one.name) for one in self.identities)
+        lines = [f"Latent information of {self.events:,} events"]
+        for one in self.identities:
+            suspicious = abs(one.z) >= SUSPICIOUS
+            lines.append(
+                f"{one.name:{width}}  z = {one.z:+8.2f}" + (f"  {one.hint}" if suspicious else "")
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """The worst."""
+        worst = max(self.identities, key=lambda one: abs(one.z))
+        verdict = "passed" if self.passed else "violated"
+        return f"LatentCheck({verdict}; largest: {worst.name}, z = {worst.z:+.1f})"
+
+
+def latent(events: Events, *, seed: int = 0) -> LatentCheck:
+    """Test E[t] = 0, Cov(t, x) = dE[x]/dθ and E[r] = 1 on the events' joint scores and ratios.
+
+    `fit` does the same by itself, warns where an identity seems to be violated and refuses where it
+    is for certain. Slopes can only be tested with a `prior` that has a density.
+
+    Args:
+        events: with latent information.
+        seed: of the pairs of θ that joint ratios are asked about.
+    """
+    if not isinstance(events, Events):
+        raise TypeError(f"checks.latent takes ist.Events; got {kind_of(events)}.")
+    found = tuple(joint_identities(events, seed=seed))
+    if not found:
+        raise ValueError(
+            "these events have no joint density, joint scores or joint ratios to be checked; their "
+            f"latent arrays are {sorted(events.latent) or 'none'}."
+        )
+    return LatentCheck(found, len(events))

@@ -1,0 +1,50 @@
+r"""Methods that learn a normalised density: neural density estimation, alone and with scores.
+
+The minimiser of the mean of \(-\ln\hat p(x;\theta)\) is the density itself. Its logarithm is a
+potential, so everything that is done with scores and ratios can be done with it.
+"""
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..inputs import Input, as_floats
+from ..serial import known
+from ..supervision.density import MadeAt
+from ..supervision.latent import JointScore
+from .losses import AbstractLoss, SummedSquares
+from .methods import Method, MixedMethod
+
+
+@known
+class NegativeLogLikelihood(AbstractLoss):
+    """−ln p̂(x; θ)."""
+
+    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+        """The loss."""
+        del answer
+        return -prediction
+
+
+def NDE() -> Method:
+    """Neural Density Estimation: a conditional flow, `ist.Flow()`, of maximum likelihood.
+
+    Losses are in the units of the features; `log_prob` of the estimator is in those of x.
+    """
+    return Method("NDE", MadeAt(), NegativeLogLikelihood())
+
+
+def SCANDAL(alpha: float = 1.0, *, unit: Input | None = None) -> MixedMethod:
+    r"""NDE and \(\alpha\,|\nabla_\theta\ln\hat p - t|^2\) at the θ that made the event.
+
+    Args:
+        alpha: weight of the score term \(\alpha\sum_i u_i^2(\hat s_i - t_i)^2\).
+        unit: u, the unit of θ in which α is stated, one number or one for each parameter. Unless
+            told it is the standard deviation of the law of θ, so that α is a pure number.
+    """
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
+        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
+    scale = None
+    if unit is not None:
+        scale = tuple(float(u) for u in np.atleast_1d(as_floats(unit, "unit")))
+    score = Method("joint score", JointScore(None, None, scale), SummedSquares())
+    return MixedMethod((NDE(), score), (1.0, float(alpha)), "SCANDAL")

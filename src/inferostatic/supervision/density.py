@@ -1,0 +1,49 @@
+"""Supervision of densities: every event at the θ that made it, and nothing else."""
+
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from ..events.events import Events
+from ..serial import known
+from ..world.prior import AbstractPrior
+from ..world.simulator import Simulator
+from .records import Capability, DensityTarget, Row
+from .supervision import (
+    AbstractSupervision,
+    Drawn,
+    StoredLaw,
+    Supply,
+    draw_then_supervise,
+    plain_rows,
+    trusted_region,
+)
+
+
+@known
+class MadeAt(AbstractSupervision):
+    """How probable each event is at its own θ.
+
+    No other θ is drawn, so the law of the stored θ does not matter, nor does it have to be known.
+    """
+
+    @property
+    def capability(self) -> Capability:
+        """A density."""
+        return Capability.DENSITY
+
+    def supply(self, events: Events) -> Supply:
+        """Any events will do."""
+        prior = events.stored_law() if events.prior is None else events.prior
+        low, high = trusted_region(prior, events.theta)
+        return Supply(plain_rows(events), events.weight, StoredLaw(prior, low, high))
+
+    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> DensityTarget:
+        """The event's own θ."""
+        del law, key
+        return DensityTarget(row.theta, jnp.ones(()))
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Simulate at θ ~ π."""
+        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
