@@ -164,3 +164,40 @@ def test_misuse_is_answered_by_a_sentence(
         misuse()
     for fragment in fragments:
         assert fragment in str(caught.value)
+
+
+def test_a_latent_aware_simulator_gives_latent_information() -> None:
+    prior = ist.Uniform([-1.0, -0.5], [1.0, 0.5])
+    toy = ist.toys.GaussianChain()
+    events = ist.simulate(toy, prior, 12_000, seed=4, progress_bar=False)
+    assert events.latent["z"].shape == (12_000, 3)
+    plain = ist.simulate(lambda theta, rng: toy(theta, rng), prior, 12_000, seed=4)
+    np.testing.assert_array_equal(events.x, plain.x)
+    assert len(plain.latent) == 0
+    # Those of an equal simulator can be joined.
+    more = ist.simulate(ist.toys.GaussianChain(), prior, 100, seed=5, progress_bar=False)
+    joined = ist.Events.concatenate([events, more], prior=prior)
+    assert len(joined) == 12_100
+    assert joined.latent.joint == events.latent.joint
+    other = ist.simulate(ist.toys.GaussianChain(length=2), prior, 100, seed=5, progress_bar=False)
+    with pytest.raises(ValueError, match="same latent information"):
+        ist.Events.concatenate([events, other])
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda theta: theta, "must return events and latent variables"),
+        (lambda theta: (theta, theta[:3]), "one row of latent variables for each of the 20"),
+    ],
+)
+def test_wrong_latent_variables_are_told(made, told) -> None:
+    class Simulator:
+        def simulate_latent(self, theta, rng):
+            return made(theta)
+
+        def joint_log_prob(self, x, z, theta):
+            return 0.0
+
+    with pytest.raises((TypeError, ValueError), match=told):
+        ist.simulate(Simulator(), ist.Uniform([0.0], [1.0]), 20, seed=1, progress_bar=False)

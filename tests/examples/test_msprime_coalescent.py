@@ -97,6 +97,7 @@ def test_the_mean_of_the_joint_ratio_given_the_mutations_is_the_ratio(
 
 # After so few events, new ones may lie outside their range, of which users are warned.
 @pytest.mark.filterwarnings("ignore:.*lie outside the range of x")
+@pytest.mark.slow
 def test_the_example_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

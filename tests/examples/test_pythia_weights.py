@@ -59,6 +59,7 @@ def test_the_seed_decides_everything() -> None:
 
 # After so few events, new ones may lie outside their range, of which users are warned.
 @pytest.mark.filterwarnings("ignore:.*lie outside the range of x")
+@pytest.mark.slow
 def test_the_example_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

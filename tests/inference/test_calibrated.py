@@ -71,14 +71,14 @@ def test_what_cannot_be_simulated_is_told(wrong, calibration, observed) -> None:
 
 
 def test_pulls_and_p_values_of_many_data_sets() -> None:
-    # Pulls of 3 parameters in 24 data sets: were they one number for each, the mean square would
-    # have a standard error of √(2/24) = 0.29; the mean of 24 uniform p-values has one of 0.059.
+    # Pulls of 3 parameters in 16 data sets: were they one number for each, the mean square would
+    # have a standard error of √(2/16) = 0.35; the mean of 16 uniform p-values has one of 0.072.
     wrong = exact_dirichlet(low=0.5, stretch=0.7, tilt=np.array([0.3, -0.2, 0.1]))
     toy = ist.toys.Dirichlet()
     assert wrong.prior is not None
     calibration = Calibration(wrong, ist.simulate(toy, wrong.prior, 40_000, seed=5))
     pulls, p_values, lengths = [], [], []
-    for number in range(24):
+    for number in range(16):
         rng = np.random.default_rng([7, number])
         theta = rng.uniform(1.5, 4.0, 3)
         x = toy(np.tile(theta, (300, 1)), rng)
@@ -87,8 +87,8 @@ def test_pulls_and_p_values_of_many_data_sets() -> None:
         p_values.append(result.p_value)
         exact = np.sqrt(np.diag(np.linalg.inv(300 * toy.fisher(result.theta))))
         lengths.append(np.sqrt(np.diag(result.statistical)) / exact)
-    assert np.mean(np.square(pulls)) == pytest.approx(1, abs=0.7)
-    assert np.mean(p_values) == pytest.approx(0.5, abs=0.2)
+    assert np.mean(np.square(pulls)) == pytest.approx(1, abs=0.9)
+    assert np.mean(p_values) == pytest.approx(0.5, abs=0.25)
     # The statistics are sufficient, so nothing is lost.
     assert np.median(lengths) == pytest.approx(1, abs=0.06)
 

@@ -107,14 +107,18 @@ class Tilted(eqx.Module):
 
 @eqx.filter_jit
 def _gradients(
-    method: AbstractMethod, x: Array, records: Any, log_reference: Reference | None
+    method: AbstractMethod,
+    x: Array,
+    records: Any,
+    log_reference: Reference | None,
+    at: Array | None = None,
 ) -> Array:
     """The derivative of each event's loss with respect to each coefficient."""
 
     def losses(coefficients: Array) -> Array:
         return method.losses_of(Tilted(coefficients, log_reference), x, records)
 
-    return jax.jacfwd(losses)(jnp.zeros(DIRECTIONS))
+    return jax.jacfwd(losses)(jnp.zeros(DIRECTIONS) if at is None else at)
 
 
 @eqx.filter_jit
@@ -123,6 +127,15 @@ def _supervised_gradients(
 ) -> Array:
     records = jax.vmap(lambda row, key: method.supervise(row, law, key=key))(rows, keys)
     return _gradients(method, rows.x, records, log_reference)
+
+
+@eqx.filter_jit
+def supervised_gradients(
+    method: AbstractMethod, rows: Row, law: StoredLaw, keys: Array, at: Array
+) -> Array:
+    """The derivative of each event's loss, at a potential that is tilted by `at`."""
+    records = jax.vmap(lambda row, key: method.supervise(row, law, key=key))(rows, keys)
+    return _gradients(method, rows.x, records, None, at)
 
 
 def gradient_z(

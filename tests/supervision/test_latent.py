@@ -12,13 +12,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact_problem import BOX, FAILS, PASSES, WithLatent, gradient_z, log_p, score
+from exact_problem import (
+    BOX,
+    DIRECTIONS,
+    FAILS,
+    PASSES,
+    WithLatent,
+    gradient_z,
+    log_p,
+    score,
+    supervised_gradients,
+)
 from jaxtyping import Array
 
 import inferostatic as ist
 from inferostatic.learning.methods import AbstractMethod, Method, MixedMethod
 from inferostatic.supervision.latent import FromJoint, JointScore
-from inferostatic.supervision.pairs import LabelledPairs
+from inferostatic.supervision.pairs import KernelPairs, LabelledPairs
 from inferostatic.supervision.records import Capability, LabelledPair
 
 N = 60_000
@@ -291,3 +301,42 @@ def test_names_and_compositions() -> None:
         ist.CARL(loss=ist.ROLRLoss())
     with pytest.raises(ValueError, match="either reference= or pairs="):
         ist.ALICE(reference=[0.0], pairs=ist.Independent())
+
+
+NEAR = KernelPairs(ist.Rectangular([0.2, 0.1]))
+
+
+@pytest.mark.parametrize(
+    ("hard", "soft"),
+    [
+        (ist.CARL(pairs=NEAR), ist.LatentLoss(ist.Logistic(), pairs=NEAR)),
+        *(
+            (ist.CARL(pairs=NEAR, loss=loss), ist.LatentLoss(loss, pairs=NEAR))
+            for loss in (ist.Square(), ist.Exponential(), ist.Savage())
+        ),
+        (ist.ROLR(pairs=NEAR), ist.LatentLoss(ist.ROLRLoss(), pairs=NEAR)),
+        (ist.KCE(number=3), ist.KCE(number=3, latent=True)),
+    ],
+    ids=lambda method: str(method),
+)
+@pytest.mark.parametrize("away", [0.0, 0.2])
+def test_gradients_have_the_same_mean_and_less_variance(
+    events: ist.Events, hard: Any, soft: Any, away: float
+) -> None:
+    """Eq. goldmining_intuition_3 and _4, at the exact potential and off it, with the same pairs.
+
+    Near pairs, whose ratios have a variance that can be measured.
+    """
+    keys = jax.random.split(jax.random.key(8), N)
+    at = jnp.full(DIRECTIONS, away)
+    found = []
+    for method in (hard, soft):
+        supply = method.supply(events)
+        slopes = supervised_gradients(method, supply.rows, supply.law, keys, at)
+        found.append(np.asarray(slopes, np.float64))
+    difference = found[0] - found[1]
+    z = difference.mean(axis=0) / difference.std(axis=0) * np.sqrt(N)
+    assert largest(z) < PASSES
+    # Means being the same, the variances differ as the mean squares do, event by event.
+    less = np.square(found[0]).sum(axis=1) - np.square(found[1]).sum(axis=1)
+    assert less.mean() / less.std() * np.sqrt(N) > PASSES

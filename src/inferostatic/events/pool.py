@@ -83,6 +83,7 @@ class WeightedPool:
             )
         known = isinstance(prior, AbstractPrior)
         if known and self.theta_names is not None:
+            prior = _named(prior, self.theta_names)
             require_order(prior.names, self.theta_names, "the prior")
         return morphed_events(
             self.x,
@@ -96,6 +97,15 @@ class WeightedPool:
             theta_names=prior.names if known else self.theta_names,
             progress_bar=progress_bar,
         )
+
+
+def _named(prior: AbstractPrior, names: Sequence[str]) -> AbstractPrior:
+    """A prior whose parameters nobody named takes the names of the pool."""
+    unnamed = tuple(f"theta{i}" for i in range(prior.dim))
+    fields = {field.name for field in dataclasses.fields(prior)}
+    if prior.names != unnamed or "names" not in fields or len(names) != prior.dim:
+        return prior
+    return dataclasses.replace(prior, names=tuple(names))
 
 
 def import_reader(name: str, what: str) -> ModuleType:

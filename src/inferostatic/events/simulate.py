@@ -1,6 +1,10 @@
 """Make events: θ from the prior, x from the simulator, the same for any way of running it."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
+from jaxtyping import Array
 
 from ..inputs import as_count, as_seed, kind_of
 from ..progress import progress
@@ -50,6 +54,17 @@ def simulate(
     return simulated_events(simulator, theta, prior, seed=seed, progress_bar=progress_bar)
 
 
+@dataclasses.dataclass(frozen=True)
+class JointOf:
+    """The joint density of a simulator: equal for equal simulators, which bound methods are not."""
+
+    simulator: LatentSimulator
+
+    def __call__(self, x: Array, z: Array, theta: Array) -> Any:  # noqa: ANN401
+        """ln p(x, z; θ)."""
+        return self.simulator.joint_log_prob(x, z, theta)
+
+
 def simulated_events(
     simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
@@ -63,7 +78,7 @@ def simulated_events(
     latent = None
     if z is not None:
         assert isinstance(simulator, LatentSimulator)
-        latent = Latent({"z": z}, JointDensity(simulator.joint_log_prob))
+        latent = Latent({"z": z}, JointDensity(JointOf(simulator)))
     names = getattr(simulator, "x_names", None)
     return Events(x=x, theta=theta, latent=latent, prior=prior, x_names=names)
 

@@ -1,0 +1,136 @@
+"""Fits from latent information, from simulators, stored numbers, morphing weights and files."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import inferostatic as ist
+
+CHAIN = ist.toys.GaussianChain()
+PRIOR = ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["mean", "log_width"])
+QUICK = ist.Training(epochs=20, batch_size=64, progress_bar=False)
+NETWORK = ist.Potential(ist.MLP((32, 32)), ist.Standardised())
+
+
+@pytest.fixture(scope="module")
+def events() -> ist.Events:
+    return ist.simulate(CHAIN, PRIOR, 4000, seed=1, progress_bar=False)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    theta0, theta1 = PRIOR.sample(4000, seed=8), PRIOR.sample(4000, seed=9)
+    theta = np.where(rng.integers(2, size=(4000, 1)) == 1, theta1, theta0)
+    x = CHAIN(theta, rng)
+    exact = CHAIN.log_prob(x, theta0) - CHAIN.log_prob(x, theta1)
+    return {"x": x, "theta0": theta0, "theta1": theta1, "log_ratio": exact}
+
+
+def error(estimator: ist.Estimator | ist.RatioEstimator, pairs: dict[str, np.ndarray]) -> float:
+    found = estimator.log_ratio(pairs["x"], pairs["theta0"], pairs["theta1"])
+    exact = pairs["log_ratio"]
+    return float(np.mean(np.square(found - exact)) / exact.var())
+
+
+def test_latent_information_is_worth_many_events(
+    events: ist.Events, pairs: dict[str, np.ndarray]
+) -> None:
+    """That of ALICES is about a tenth of that of CARL, which learns from labels."""
+    carl, alices = (
+        error(ist.fit(events, method, network=NETWORK, training=QUICK, seed=2), pairs)
+        for method in (ist.CARL(), ist.ALICES())
+    )
+    assert alices < carl / 4
+
+
+def test_a_direct_ratio_network_learns_from_it(
+    events: ist.Events, pairs: dict[str, np.ndarray]
+) -> None:
+    network = ist.DirectRatio(ist.MLP((32, 32), output_bias=True), ist.Standardised())
+    found = ist.fit(events, ist.ALICES(), network=network, training=QUICK, seed=2)
+    assert isinstance(found, ist.RatioEstimator)
+    assert error(found, pairs) < 0.1
+
+
+def test_a_local_score_is_a_regression_at_its_reference() -> None:
+    theta = np.array([0.2, -0.1])
+    x, z = CHAIN.simulate_latent(np.tile(theta, (4000, 1)), np.random.default_rng(3))
+    joint = ist.JointDensity(CHAIN.joint_log_prob)
+    events = ist.Events(x=x, theta=theta, latent=ist.Latent({"z": z}, joint))
+    network = ist.DirectScore(ist.MLP((32, 32), output_bias=True), ist.Standardised())
+    found = ist.fit(events, ist.SALLY(reference=theta), network=network, training=QUICK, seed=2)
+    fresh = CHAIN(np.tile(theta, (4000, 1)), np.random.default_rng(4))
+    exact = CHAIN.score(fresh, theta)
+    off = np.mean(np.square(found.score(fresh, theta) - exact), axis=0) / exact.var(axis=0)
+    assert (off < 0.1).all()
+    with pytest.warns(UserWarning, match="outside the trained region"):
+        found.score(fresh[:5], theta + 0.3)
+
+
+def test_a_saved_model_knows_its_method(events: ist.Events, tmp_path: Path) -> None:
+    short = ist.Training(epochs=1, batch_size=500, progress_bar=False)
+    parts = [(1.0, ist.RASCAL(0.5, unit=[1.0, 2.0])), (0.5, ist.KCE(number=2, latent=True))]
+    for number, method in enumerate((ist.Mix(parts), ist.SALLY())):
+        found = ist.fit(events[:1000], method, network=NETWORK, training=short, seed=2)
+        found.save(tmp_path / f"{number}.isn")
+        read = ist.load(tmp_path / f"{number}.isn")
+        assert str(read.method) == str(method)
+        assert jax.tree.structure(read.method) == jax.tree.structure(method)
+        np.testing.assert_array_equal(
+            read.potential(events.x[:9], events.theta[:9]),
+            found.potential(events.x[:9], events.theta[:9]),
+        )
+
+
+def test_latent_arrays_are_read_from_files(
+    events: ist.Events,
+    pairs: dict[str, np.ndarray],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferostatic.learning.supplied.READ_WHOLE", 0)
+    arrays = {"x": events.x, "theta": events.theta, "z": events.latent["z"]}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array.astype(np.float32))
+    x, theta, z = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in arrays)
+    latent = ist.Latent({"z": z}, events.latent.joint)
+    mapped = ist.Events(x=x, theta=theta, prior=PRIOR, latent=latent)
+    assert mapped.mapped
+    found = ist.fit(mapped, ist.ALICES(), network=NETWORK, training=QUICK, seed=2)
+    assert error(found, pairs) < 0.1
+    with pytest.raises(ValueError, match="memory-mapped events do not allow"):
+        ist.fit(mapped, ist.ALICE(reference=[0.0, 0.0]), network=NETWORK, seed=2)
+
+
+def test_morphing_weights_teach_the_exact_ratios() -> None:
+    """A pool of weighted events, drawn at one point, serves every θ."""
+    toy = ist.toys.TwoCouplings()
+    prior = ist.Uniform([-0.5, -0.5], [0.5, 0.5])
+    x, z = toy.simulate_latent(np.zeros((20_000, 2)), np.random.default_rng(1))
+    benchmarks = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1.0]])
+    weights = toy.weights(z, benchmarks, theta=np.zeros(2))
+    morphing = ist.Morphing(toy.powers, benchmarks).with_sample(weights)
+    events = ist.morphed_events(x, weights, morphing, prior, 6000, seed=3, progress_bar=False)
+    assert ist.checks.latent(events).passed
+    found = ist.fit(events, ist.ALICES(), network=NETWORK, training=QUICK, seed=2)
+    rng = np.random.default_rng(5)
+    theta0, theta1 = prior.sample(3000, seed=8), prior.sample(3000, seed=9)
+    fresh = toy(theta0, rng)
+    exact = toy.log_prob(fresh, theta0) - toy.log_prob(fresh, theta1)
+    off = np.mean(np.square(found.log_ratio(fresh, theta0, theta1) - exact)) / exact.var()
+    assert off < 0.1
+
+
+def test_a_file_of_madminer_is_trained_on_in_two_lines() -> None:
+    path = Path(__file__).parent.parent / "data" / "madminer" / "mixed.h5"
+    pool = ist.read_madminer(path)
+    prior = ist.Uniform([-0.3, -0.3], [0.3, 0.3])
+    short = ist.Training(epochs=1, progress_bar=False)
+    with pytest.warns(UserWarning, match="effective"):  # the file has few events
+        events = pool.events(prior, 2000, seed=1)
+    found = ist.fit(events, ist.ALICES(), network=NETWORK, training=short, seed=2)
+    assert found.theta_names == pool.theta_names
+    assert np.isfinite(found.history.validation_loss).all()
