@@ -3,7 +3,8 @@
     python benchmarks/latent.py efficiency     all methods on three toys with exact truth
     python benchmarks/latent.py gradients      variance of the gradients, with labels and without
     python benchmarks/latent.py peers          MadMiner's methods on the same events
-    python benchmarks/latent.py plot           figures from what was measured
+    python benchmarks/latent.py plot           the figure, from what was measured
+    python benchmarks/latent.py gains          how many times fewer events than CARL
 
 Every method trains the same network for the same number of steps on the same events. Errors are
 mean squares over pairs of θ from the prior, with x from either at even odds, in units of the
@@ -13,6 +14,8 @@ Results are in `benchmarks/results/latent.json` and are measured only where they
 
 import argparse
 import json
+import subprocess
+import tempfile
 import time
 import warnings
 from functools import lru_cache
@@ -209,6 +212,89 @@ def of_events(estimator: ist.Estimator, method: Any, events: ist.Events) -> np.n
     return np.concatenate(parts)
 
 
+# -------------------------------------------------------------------------------------- peers
+
+
+#: MadMiner's names of the methods both have, and what ours are called here.
+PEERS: Final = {
+    "carl": "CARL",
+    "rolr": "ROLR",
+    "alice": "ALICE",
+    "cascal": "CASCAL",
+    "rascal": "RASCAL",
+    "alices": "ALICES",
+    "nde": "NDE",
+    "scandal": "SCANDAL",
+}
+PEER_EVENTS: Final = 100_000
+
+
+def peers(options: argparse.Namespace) -> None:
+    """MadMiner's methods, as shipped and corrected, on the events that ours are trained on."""
+    if not PEER_PYTHON.exists():
+        raise SystemExit("The other packages are not installed: run `make .venv-peers`.")
+    log = Log(RESULTS / "latent-peers.json", fresh=options.fresh)
+    for toy in options.toys or TOYS:
+        for method in PEERS:
+            if toy == "Galton board" and PEERS[method] in DENSITIES:
+                continue
+            for variant in ("shipped", "corrected"):
+                for count in options.events or (PEER_EVENTS,):
+                    key = {"toy": toy, "method": method, "variant": variant, "events": count}
+                    log.row(key, lambda k=key: peer_row(*k.values()))
+
+
+def peer_row(toy: str, method: str, variant: str, count: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(source, **peer_arrays(toy, count))
+        worker = HERE / "peers" / "madminer_worker.py"
+        command = [PEER_PYTHON, worker, method, variant, source, target]
+        command += ["--seed", "0", "--workers", "0", "--hidden", "100", "100"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+        with np.load(target) as file:
+            answer = dict(file)
+    row = {"failed": str(answer["failed"])} if "failed" in answer else {}
+    if "log_r" in answer:
+        # As shipped the score of doubly parameterised models cannot be had.
+        row |= errors(toy, answer["log_r"], answer.get("score"))
+    return row | {"seconds": float(answer["seconds"]), "steps": int(answer["steps"])}
+
+
+@lru_cache(maxsize=1)
+def peer_arrays(toy: str, count: int) -> dict[str, np.ndarray]:
+    """The same events with a partner of each θ, which is what MadMiner takes."""
+    simulator, prior = TOYS[toy]
+    events = events_of(toy, count, 0)
+    rng = np.random.default_rng(4)
+    partner = prior.sample(count, seed=44)
+    label = rng.integers(2, size=count)
+    theta0 = np.where(label[:, None] == 1, partner, events.theta)
+    theta1 = np.where(label[:, None] == 1, events.theta, partner)
+    x, z = (jnp.asarray(a, jnp.float32) for a in (events.x, events.latent["z"]))
+    of_all = jax.jit(jax.vmap(jax.value_and_grad(simulator.joint_log_prob, argnums=2)))
+    (value0, score0), (value1, score1) = (
+        of_all(x, z, jnp.asarray(theta, jnp.float32)) for theta in (theta0, theta1)
+    )
+    own = np.where(label[:, None] == 1, score1, score0)
+    test = test_of(toy)
+    return {
+        "x": events.x,
+        "y": label,
+        "theta0": theta0,
+        "theta1": theta1,
+        "log_r_xz": np.asarray(value0 - value1),
+        "t_xz0": np.asarray(score0),
+        "t_xz1": np.asarray(score1),
+        "theta": events.theta,
+        "t": own,
+        "test_x": test["x"],
+        "test_theta0": test["theta0"],
+        "test_theta1": test["theta1"],
+        "test_theta": test["theta"],
+    }
+
+
 # ------------------------------------------------------------------------------------ figures
 
 
@@ -278,7 +364,13 @@ def gains(options: argparse.Namespace) -> None:
             print(f"{toy:15} {method:20} " + "   ".join(parts))
 
 
-PARTS: Final = {"efficiency": efficiency, "gradients": gradients, "plot": plot, "gains": gains}
+PARTS: Final = {
+    "efficiency": efficiency,
+    "gradients": gradients,
+    "peers": peers,
+    "plot": plot,
+    "gains": gains,
+}
 
 
 def main() -> None:

@@ -54,16 +54,3 @@ def _no_global_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("rand", "randn", "random", "uniform", "normal", "choice", "permutation"):
         monkeypatch.setattr(np.random, name, refuse)
-
-
-#: Regions of memory a process may map, of which Linux allows 65,530; compiled code takes several
-#: for each function, and a process that runs out of them crashes.
-MOST_REGIONS = 30_000
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _room_for_compiled_code() -> Iterator[None]:
-    yield
-    regions = Path("/proc/self/maps")
-    if regions.exists() and regions.read_text().count("\n") > MOST_REGIONS:
-        jax.clear_caches()

@@ -70,6 +70,7 @@ def test_what_cannot_be_simulated_is_told(wrong, calibration, observed) -> None:
         )
 
 
+@pytest.mark.slow
 def test_pulls_and_p_values_of_many_data_sets() -> None:
     # Pulls of 3 parameters in 16 data sets: were they one number for each, the mean square would
     # have a standard error of √(2/16) = 0.35; the mean of 16 uniform p-values has one of 0.072.

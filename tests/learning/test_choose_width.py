@@ -289,6 +289,7 @@ def test_default_widths_fit_into_the_room_around_the_prior(
     np.testing.assert_allclose(choice.theta_high, [2.7, 2.0], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_works_on_a_trained_estimator() -> None:
     """A short training is close enough to the exact answer for the same recommendation."""
     events = normal_events(ist.Uniform([-3.0], [3.0]), 20_000)

@@ -171,6 +171,7 @@ def with_scores(n: int) -> ist.Events:
     return ist.Events(x=data.x, theta=data.theta, prior=PRIOR, latent={"joint_score": score})
 
 
+@pytest.mark.slow
 def test_joint_scores_teach_a_density() -> None:
     """SCANDAL's scores, learned from few events, are far better than those of NDE."""
     longer = dataclasses.replace(FEW, epochs=150)

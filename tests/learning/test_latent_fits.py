@@ -46,6 +46,7 @@ def test_latent_information_is_worth_many_events(
     assert alices < carl / 4
 
 
+@pytest.mark.slow
 def test_a_direct_ratio_network_learns_from_it(
     events: ist.Events, pairs: dict[str, np.ndarray]
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_local_score_is_a_regression_at_its_reference() -> None:
         found.score(fresh[:5], theta + 0.3)
 
 
+@pytest.mark.slow
 def test_a_saved_model_knows_its_method(events: ist.Events, tmp_path: Path) -> None:
     short = ist.Training(epochs=1, batch_size=500, progress_bar=False)
     parts = [(1.0, ist.RASCAL(0.5, unit=[1.0, 2.0])), (0.5, ist.KCE(number=2, latent=True))]
@@ -105,6 +107,7 @@ def test_latent_arrays_are_read_from_files(
         ist.fit(mapped, ist.ALICE(reference=[0.0, 0.0]), network=NETWORK, seed=2)
 
 
+@pytest.mark.slow
 def test_morphing_weights_teach_the_exact_ratios() -> None:
     """A pool of weighted events, drawn at one point, serves every θ."""
     toy = ist.toys.TwoCouplings()

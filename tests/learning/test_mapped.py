@@ -275,6 +275,7 @@ def test_the_same_seed_gives_the_same_weights_however_long_reading_takes(
 
 
 @pytest.mark.usefixtures("in_files")
+@pytest.mark.slow
 def test_training_from_a_sorted_file_is_as_good_as_from_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

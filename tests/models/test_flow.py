@@ -214,6 +214,7 @@ def with_frozen_parts(x_size: int, theta_size: int, *, key: Any) -> Any:
 HARD = ist.Training(epochs=3, batch_size=64, weight_decay=0.5, learning_rate=0.02)
 
 
+@pytest.mark.slow
 def test_fixed_parts_stay_fixed_and_are_saved(tmp_path: Path) -> None:
     """Through training with weight decay, through members, through a file."""
     architecture = Flow(with_frozen_parts, ist.Standardised())

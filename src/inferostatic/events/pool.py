@@ -81,10 +81,12 @@ class WeightedPool:
                 f"as ist.Morphing.of_degree(2, benchmarks) with the {len(self.weight_names)} "
                 f"benchmarks in the order of {', '.join(self.weight_names)}."
             )
-        known = isinstance(prior, AbstractPrior)
-        if known and self.theta_names is not None:
-            prior = _named(prior, self.theta_names)
-            require_order(prior.names, self.theta_names, "the prior")
+        theta_names = self.theta_names
+        if isinstance(prior, AbstractPrior):
+            if theta_names is not None:
+                prior = _named(prior, theta_names)
+                require_order(prior.names, theta_names, "the prior")
+            theta_names = prior.names
         return morphed_events(
             self.x,
             self.weights,
@@ -94,7 +96,7 @@ class WeightedPool:
             seed=seed,
             nuisance=self.nuisance,
             x_names=self.x_names,
-            theta_names=prior.names if known else self.theta_names,
+            theta_names=theta_names,
             progress_bar=progress_bar,
         )
 
