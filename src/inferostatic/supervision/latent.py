@@ -57,20 +57,10 @@ class RatioPair(AbstractRecord):
         return jnp.stack([self.pair.label, self.log_joint_ratio], axis=-1)
 
 
-class SoftCandidateSet(AbstractRecord):
+class SoftCandidateSet(CandidateSet):
     """Candidates with the probability of each, given the latent variables."""
 
-    thetas: Float[Array, "*n candidates theta_dim"]
     probability: Float[Array, "*n candidates"]
-    weight: Float[Array, "*n"]
-
-    def ask(self, model: Questioned, x: Array) -> Array:
-        """φ̂(x, θ^k) of every candidate."""
-        return model.potentials(x, self.thetas)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """φ̂ of every candidate of every event."""
-        return model.potential_table(x, jnp.swapaxes(self.thetas, 0, 1)).T
 
     @property
     def answer(self) -> Array:
