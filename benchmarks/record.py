@@ -1,9 +1,11 @@
 """Results of benchmarks in files, with when, with what and on what they were measured."""
 
 import json
+import multiprocessing
 import os
 import platform
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -32,7 +34,29 @@ class Log:
         """The row with this key, measured unless it is there already."""
         for row in self._with(key):
             return row
-        row = key | measure() | {"device": device_name()}
+        return self.add(key | measure() | {"device": device_name()})
+
+    def measure(
+        self,
+        keys: list[dict[str, Any]],
+        measure: Callable[..., dict[str, Any]],
+        *,
+        processes: int = 1,
+    ) -> None:
+        """The rows of all keys, by several processes, which a GPU shares well among small jobs."""
+        missing = [key for key in keys if not self.has(key)]
+        if processes == 1:
+            for key in missing:
+                self.row(key, lambda k=key: measure(**k))
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, context) as pool:
+            waiting = {pool.submit(measure, **key): key for key in missing}
+            for done in as_completed(waiting):
+                self.add(waiting[done] | done.result() | {"device": device_name()})
+
+    def add(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A row more, written at once."""
         self.rows.append(row)
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps({"made": made(), "rows": self.rows}, indent=1) + "\n")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["INFEROSTATIC_PROGRESS"] = "0"
+# Most of the tests' time is compilation, and most of that is spent on making fast what runs once.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
 
 from jaxtyping import install_import_hook
 

@@ -26,7 +26,8 @@ TRY_ALL, TRY_ON = 15_000, 10_000
 #: because too little decay shows only there, and the best of them is kept.
 FEATURE_PART, DECAY_PART = 0.25, 0.5
 #: Standard errors by which a candidate must be better to displace one that is preferred: features
-#: that extrapolate further, and the usual decay; on all events the strongest decay is preferred.
+#: that extrapolate further, and the usual decay; on all events the strongest decay is preferred,
+#: unless latent information makes targets so precise that the best is simply taken.
 CLEARLY, WITHIN = 3.0, 1.0
 #: Nats by which other features must be better as well: in a short training some only learn faster.
 WORTH = 0.01
@@ -116,7 +117,9 @@ def chosen(
         part = 1.0 if everything else DECAY_PART
         tried = trial(architecture, settings, part, "weight decay")
         judged = np.concatenate([one.judged for one in tried])
-        best = first_within_error(judged, WITHIN if everything else CLEARLY)
+        informed = supply.rows is not None and bool(supply.rows.latent)
+        within = (0.0 if informed else WITHIN) if everything else CLEARLY
+        best = first_within_error(judged, within)
         plan = with_shrink(plan, shrinks[best], len(split.train))
         ready = tried[best] if everything else None
         names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
