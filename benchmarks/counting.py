@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
 
 import inferostatic as ist
 
@@ -77,14 +76,20 @@ class PyhfProfile:
 
         return float(pyhf.infer.hypotest(mu, self._data, model(), test_stat="qtilde"))
 
+    def limit(self, *, level: float = 0.95) -> float:
+        """The upper limit of μ: where CLs falls to 1 − level."""
+        target, high = np.log(1 - level), PRIOR.support[1][0]
+        return brentq(lambda mu: np.log(self.cls(mu)) - target, 0.2, high, xtol=1e-3)
+
 
 class LearnedProfile:
-    """Intervals and CLs of one event by the profile of a learned likelihood."""
+    """Intervals, CLs and limits of one event by a learned likelihood."""
 
     def __init__(self, estimator: ist.Estimator, x: np.ndarray) -> None:
-        null = ist.maximum_likelihood(estimator, x[None], fixed={"mu": 0.0})
-        asimov = expected(null.theta[None])
-        self.fit, self._asimov = (ist.maximum_likelihood(estimator, e) for e in (x[None], asimov))
+        self.fit = ist.maximum_likelihood(estimator, x[None])
+        self._limit = ist.upper_limit(
+            estimator, x, "mu", background=0.0, asimov=lambda theta: expected(theta[None])[0]
+        )
 
     def interval(self, level: float) -> np.ndarray:
         """Of μ."""
@@ -92,29 +97,8 @@ class LearnedProfile:
 
     def cls(self, mu: float) -> float:
         """The observed CLs of q̃_μ by asymptotic formulae."""
-        return asymptotic_cls(*(q_tilde(fit, mu) for fit in (self.fit, self._asimov)))
+        return self._limit.test_at(mu)[0]
 
-
-def q_tilde(fit: ist.MaximumLikelihood, mu: float) -> float:
-    """−2 ln of the likelihood ratio of μ to the best fit with 0 ≤ μ̂ ≤ μ (arXiv:1007.1727)."""
-    if fit.theta[0] > mu:
-        return 0.0
-    q = fit.profile("mu", [mu]).q[0]
-    below = fit.profile("mu", [0.0]).q[0] if fit.theta[0] < 0 else 0.0
-    return max(0.0, float(q - below))
-
-
-def limit(profile: PyhfProfile | LearnedProfile, *, level: float = 0.95) -> float:
-    """The upper limit of μ: where CLs falls to 1 − level."""
-    target = np.log(1 - level)
-    return brentq(lambda mu: np.log(profile.cls(mu)) - target, 0.2, PRIOR.support[1][0], xtol=1e-3)
-
-
-def asymptotic_cls(q: float, q_asimov: float) -> float:
-    """CLs of q̃_μ (arXiv:1007.1727, eqs. 65 and 66), from it and its value for the Asimov event."""
-    root, asimov = np.sqrt(q), np.sqrt(q_asimov)
-    if root <= asimov:
-        signal, background = root, root - asimov
-    else:
-        signal, background = (q + q_asimov) / (2 * asimov), (q - q_asimov) / (2 * asimov)
-    return float(ndtr(-signal) / ndtr(-background))
+    def limit(self) -> float:
+        """The upper limit of μ, at 95%."""
+        return self._limit.observed

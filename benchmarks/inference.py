@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import chi2
 
 import inferostatic as ist
-from counting import LearnedProfile, PyhfProfile, limit
+from counting import LearnedProfile, PyhfProfile
 from counting import simulator as counting_simulator
 from exact_posterior import exact_moments, exact_samples
 from inferostatic.inference.cross_entropy import CrossEntropy
@@ -327,7 +327,7 @@ def measured_pyhf(estimator: ist.Estimator, x: np.ndarray) -> dict[str, Any]:
         row[f"pyhf_interval_{level}"] = numbers(exact.interval(chi2.ppf(level, 1)))
     for kind, profile in (("", found), ("pyhf_", exact)):
         row[f"{kind}cls"] = numbers([profile.cls(mu) for mu in TESTED_MU])
-        row[f"{kind}limit"] = limit(profile)
+        row[f"{kind}limit"] = profile.limit()
     return row
 
 

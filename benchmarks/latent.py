@@ -2,7 +2,6 @@
 
     python benchmarks/latent.py efficiency     all methods on three toys with exact truth
     python benchmarks/latent.py gradients      variance of the gradients, with labels and without
-    python benchmarks/latent.py peers          MadMiner's methods on the same events
     python benchmarks/latent.py plot           the figure, from what was measured
     python benchmarks/latent.py gains          how many times fewer events than CARL
 
@@ -15,8 +14,6 @@ Results are in `benchmarks/results/latent.json` and are measured only where they
 
 import argparse
 import json
-import subprocess
-import tempfile
 import time
 import warnings
 from functools import lru_cache
@@ -31,7 +28,6 @@ import inferostatic as ist
 from record import RESULTS, Log
 
 HERE: Final = Path(__file__).parent.absolute()
-PEER_PYTHON: Final = HERE.parent / ".venv-peers" / "bin" / "python"
 TOYS: Final[dict[str, tuple[Any, ist.Uniform]]] = {
     "Galton board": (ist.toys.GaltonBoard(), ist.Uniform([-1.0], [1.0])),
     "two couplings": (ist.toys.TwoCouplings(), ist.Uniform([-1.0, -1.0], [1.0, 1.0])),
@@ -101,18 +97,22 @@ def errors(toy: str, log_ratio: np.ndarray, score: np.ndarray | None) -> dict[st
     truth = test["log_ratio"]
     found = {"ratio error": float(np.mean(np.square(log_ratio - truth)) / truth.var())}
     if score is not None:
-        each = np.mean(np.square(score - test["score"]), axis=0) / test["score"].var(axis=0)
-        found["score error"] = float(each.max())
+        found["score error"] = relative_errors(score, test["score"])
     return found
+
+
+def relative_errors(score: np.ndarray, truth: np.ndarray) -> float:
+    """The mean squared error of the worst component over its variance."""
+    return float((np.mean(np.square(score - truth), axis=0) / truth.var(axis=0)).max())
 
 
 def measured(toy: str, method: str, events: int, seed: int) -> dict[str, Any]:
     """The errors of one network, and how long it took."""
-    network = ist.Flow() if method in DENSITIES else NETWORK
+    network: Any = ist.Flow() if method in DENSITIES else NETWORK
     begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of losses continued beyond their range
-        estimator = ist.fit(
+        estimator: Any = ist.fit(
             events_of(toy, events, seed),
             METHODS[method],
             network=network,
@@ -224,89 +224,6 @@ def of_events(estimator: ist.Estimator, method: Any, events: ist.Events) -> np.n
     return np.concatenate(parts)
 
 
-# -------------------------------------------------------------------------------------- peers
-
-
-#: MadMiner's names of the methods both have, and what ours are called here.
-PEERS: Final = {
-    "carl": "CARL",
-    "rolr": "ROLR",
-    "alice": "ALICE",
-    "cascal": "CASCAL",
-    "rascal": "RASCAL",
-    "alices": "ALICES",
-    "nde": "NDE",
-    "scandal": "SCANDAL",
-}
-PEER_EVENTS: Final = 100_000
-
-
-def peers(options: argparse.Namespace) -> None:
-    """MadMiner's methods, as shipped and corrected, on the events that ours are trained on."""
-    if not PEER_PYTHON.exists():
-        raise SystemExit("The other packages are not installed: run `make .venv-peers`.")
-    log = Log(RESULTS / "latent-peers.json", fresh=options.fresh)
-    for toy in options.toys or MAIN_TOYS:
-        for method in PEERS:
-            if toy.startswith("Galton") and PEERS[method] in DENSITIES:
-                continue
-            for variant in ("shipped", "corrected"):
-                for count in options.events or (PEER_EVENTS,):
-                    key = {"toy": toy, "method": method, "variant": variant, "events": count}
-                    log.row(key, lambda k=key: peer_row(*k.values()))
-
-
-def peer_row(toy: str, method: str, variant: str, count: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(source, **peer_arrays(toy, count))
-        worker = HERE / "peers" / "madminer_worker.py"
-        command = [PEER_PYTHON, worker, method, variant, source, target]
-        command += ["--seed", "0", "--workers", "0", "--hidden", "100", "100"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-        with np.load(target) as file:
-            answer = dict(file)
-    row = {"failed": str(answer["failed"])} if "failed" in answer else {}
-    if "log_r" in answer:
-        # As shipped the score of doubly parameterised models cannot be had.
-        row |= errors(toy, answer["log_r"], answer.get("score"))
-    return row | {"seconds": float(answer["seconds"]), "steps": int(answer["steps"])}
-
-
-@lru_cache(maxsize=1)
-def peer_arrays(toy: str, count: int) -> dict[str, np.ndarray]:
-    """The same events with a partner of each θ, which is what MadMiner takes."""
-    simulator, prior = TOYS[toy]
-    events = events_of(toy, count, 0)
-    rng = np.random.default_rng(4)
-    partner = prior.sample(count, seed=44)
-    label = rng.integers(2, size=count)
-    theta0 = np.where(label[:, None] == 1, partner, events.theta)
-    theta1 = np.where(label[:, None] == 1, events.theta, partner)
-    x, z = (jnp.asarray(a, jnp.float32) for a in (events.x, events.latent["z"]))
-    of_all = jax.jit(jax.vmap(jax.value_and_grad(simulator.joint_log_prob, argnums=2)))
-    (value0, score0), (value1, score1) = (
-        of_all(x, z, jnp.asarray(theta, jnp.float32)) for theta in (theta0, theta1)
-    )
-    own = np.where(label[:, None] == 1, score1, score0)
-    test = test_of(toy)
-    return {
-        "x": events.x,
-        "y": label,
-        "theta0": theta0,
-        "theta1": theta1,
-        "log_r_xz": np.asarray(value0 - value1),
-        "t_xz0": np.asarray(score0),
-        "t_xz1": np.asarray(score1),
-        "theta": events.theta,
-        "t": own,
-        "test_x": test["x"],
-        "test_theta0": test["theta0"],
-        "test_theta1": test["theta1"],
-        "test_theta": test["theta"],
-    }
-
-
 # ------------------------------------------------------------------------------------ figures
 
 
@@ -330,7 +247,9 @@ def plot(options: argparse.Namespace) -> None:
     import matplotlib.pyplot as plt
 
     rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
-    figure, axes = plt.subplots(1, len(MAIN_TOYS), figsize=(11, 4.2), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(MAIN_TOYS), figsize=(11.5, 3.8), sharey=True, layout="constrained"
+    )
     for axis, toy in zip(axes, MAIN_TOYS, strict=True):
         for method, (colour, line) in SHOWN.items():
             found = sorted(medians(rows, toy, method).items())
@@ -341,7 +260,7 @@ def plot(options: argparse.Namespace) -> None:
         axis.set(xscale="log", yscale="log", title=toy, xlabel="simulated events")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("mean squared error of ln r / variance of ln r")
-    axes[-1].legend(fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="outside right center")
     path = HERE.parent / "docs" / "images" / "latent-efficiency.svg"
     figure.savefig(path)
     print(f"Figure: {path.relative_to(HERE.parent)}")
@@ -369,9 +288,7 @@ def gains(options: argparse.Namespace) -> None:
             print(f"{toy:15} {method:20} {told}")
 
 
-def gains_of(
-    carl: dict[int, float], method: dict[int, float]
-) -> list[tuple[float, float, bool]]:
+def gains_of(carl: dict[int, float], method: dict[int, float]) -> list[tuple[float, float, bool]]:
     """CARL's error, the ratio of events, and whether that is only a bound, for each number of them.
 
     A method needs the number of events beyond which its error stays below.
@@ -392,7 +309,6 @@ def gains_of(
 PARTS: Final = {
     "efficiency": efficiency,
     "gradients": gradients,
-    "peers": peers,
     "plot": plot,
     "gains": gains,
 }

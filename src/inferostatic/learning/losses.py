@@ -89,7 +89,7 @@ class Exponential(AbstractRatioLoss):
 
 @known
 class ROLRLoss(AbstractRatioLoss):
-    """y (r̂ − r)² + (1−y)(1/r̂ − 1/r)², r the joint ratio (`eq:latent_loss_ROLR`).
+    """y (r̂ − r)² + (1−y)(1/r̂ − 1/r)², r the joint ratio (`eq:ROLR`).
 
     Both ratios are continued linearly beyond |ln r| = `edge`, because their squares overflow and
     because single events with huge ratios would drown all others. That changes the minimiser where
