@@ -38,6 +38,8 @@ jax.config.update(
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
+MOST_MAPPINGS = 25_000
+
 
 @pytest.fixture
 def strict() -> Iterator[None]:
@@ -56,3 +58,16 @@ def _no_global_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("rand", "randn", "random", "uniform", "normal", "choice", "permutation"):
         monkeypatch.setattr(np.random, name, refuse)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_mappings() -> Iterator[None]:
+    """Forget compiled programs before there are too many of them.
+
+    Each maps some memory, Linux allows a process 65,530 mappings unless told, and beyond them it is
+    killed. What is needed again comes from the cache on disk.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        jax.clear_caches()
