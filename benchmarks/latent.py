@@ -4,6 +4,7 @@
     python benchmarks/latent.py gradients      variance of the gradients, with labels and without
     python benchmarks/latent.py plot           the figure, from what was measured
     python benchmarks/latent.py gains          how many times fewer events than CARL
+    python benchmarks/latent.py table          errors in Markdown, for the documentation
 
 Every method trains the same network on the same events, with the library's own choice of the number
 of steps and of the weight decay. `--processes` shares the trainings, also on one GPU. Errors are
@@ -266,12 +267,14 @@ def plot(options: argparse.Namespace) -> None:
     print(f"Figure: {path.relative_to(HERE.parent)}")
 
 
-def medians(rows: list[dict[str, Any]], toy: str, method: str) -> dict[int, float]:
-    """Median over seeds of the error of ln r, by number of events."""
+def medians(
+    rows: list[dict[str, Any]], toy: str, method: str, which: str = "ratio error"
+) -> dict[int, float]:
+    """Median over seeds of an error, by number of events."""
     found: dict[int, list[float]] = {}
     for row in rows:
         if row["toy"] == toy and row["method"] == method:
-            found.setdefault(row["events"], []).append(row["ratio error"])
+            found.setdefault(row["events"], []).append(row[which])
     return {count: float(np.median(values)) for count, values in found.items()}
 
 
@@ -294,6 +297,8 @@ def gains_of(carl: dict[int, float], method: dict[int, float]) -> list[tuple[flo
     A method needs the number of events beyond which its error stays below.
     """
     result = []
+    if not method:
+        return result
     counts, its_errors = (np.array(part) for part in zip(*sorted(method.items()), strict=True))
     for count, error in sorted(carl.items()):
         above = np.flatnonzero(its_errors > error)
@@ -306,11 +311,35 @@ def gains_of(carl: dict[int, float], method: dict[int, float]) -> list[tuple[flo
     return result
 
 
+def table(options: argparse.Namespace) -> None:
+    """Errors of ln r at three numbers of events, and of the score at the largest, in percent."""
+    del options
+    rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
+    shown = (1000, 10_000, 100_000)
+    print("| method | " + " | ".join(f"{toy}: ln r" + " | score" for toy in MAIN_TOYS) + " |")
+    print("|---" * (1 + 2 * len(MAIN_TOYS)) + "|")
+    for method in METHODS:
+        cells = [method]
+        for toy in MAIN_TOYS:
+            ratio, score = (
+                medians(rows, toy, method, f"{kind} error") for kind in ("ratio", "score")
+            )
+            cells += [" ".join(percent(ratio.get(count)) for count in shown)]
+            cells += [percent(score.get(shown[-1]))]
+        print("| " + " | ".join(cells) + " |")
+
+
+def percent(value: float | None) -> str:
+    """With two digits."""
+    return "" if value is None else f"{100 * value:.2g}" if value < 0.995 else f"{100 * value:.0f}"
+
+
 PARTS: Final = {
     "efficiency": efficiency,
     "gradients": gradients,
     "plot": plot,
     "gains": gains,
+    "table": table,
 }
 
 

@@ -37,6 +37,7 @@ from latent import (
     TOYS,
     errors,
     events_of,
+    percent,
     relative_errors,
     test_of,
 )
@@ -266,12 +267,6 @@ def table(options: argparse.Namespace) -> None:
             step = steps.get(method)
             times = [f"{step[k]:.2g} ms" if step else "" for k in ("MadMiner", "ours")]
             print("| " + " | ".join([name, toy, *cells, percent(mine[shown]), *times]) + " |")
-
-
-def percent(value: float | None) -> str:
-    return (
-        "none" if value is None else f"{100 * value:.2g}%" if value < 1 else f"{100 * value:.0f}%"
-    )
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ def test_every_example_is_run() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
+@pytest.mark.slow
 def test_finite_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,6 +40,7 @@ def test_finite_points(
 
 
 # After so little training the estimate may lie at an edge, of which users are warned.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the estimate lies at the edge")
 def test_peak_on_falling_spectrum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,6 @@
 """Fits from latent information, from simulators, stored numbers, morphing weights and files."""
 
+import re
 from pathlib import Path
 
 import jax
@@ -44,6 +45,15 @@ def test_latent_information_is_worth_many_events(
         for method in (ist.CARL(), ist.ALICES())
     )
     assert alices < carl / 4
+
+
+def test_the_best_weight_decay_is_taken_not_the_strongest_within_errors(events: ist.Events) -> None:
+    trying = ist.Training(epochs=10, batch_size=64, choose=True, progress_bar=False)
+    found = ist.fit(events[:1500], ist.SALLY(), network=NETWORK, training=trying, members=1, seed=2)
+    (words,) = found.history.choices
+    others = re.findall(r"([+-]\d\.\d+) ± \d", words)
+    assert len(others) == 2
+    assert all(float(excess) >= 0 for excess in others)
 
 
 @pytest.mark.slow
