@@ -194,7 +194,7 @@ def of_events(estimator: ist.Estimator, method: Any, events: ist.Events) -> np.n
     """The gradient of each event's loss, with the same pairs or candidates for all methods."""
     import equinox as eqx
 
-    from inferostatic.estimator import with_network
+    from inferostatic.models.members import with_network
 
     supply = method.supply(events)
     member = jax.tree.map(

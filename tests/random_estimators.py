@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import inferostatic as ist
-from inferostatic.estimator import _KINDS, Region, with_network
+from inferostatic.loading import KINDS
 from inferostatic.models.architecture import AbstractArchitecture
+from inferostatic.models.members import with_network
+from inferostatic.training_record import Region
 
 LOW, HIGH = np.array([0.0, -3.0]), np.array([4.0, 3.0])
 
@@ -34,7 +36,7 @@ def random_estimator(
         type(architecture).__name__, "RatioEstimator"
     )
     losses = rng.uniform(size=(4, members))
-    return _KINDS[kind](
+    return KINDS[kind](
         model=with_network(model, eqx.combine(stacked, static)),
         architecture=architecture,
         shapes=shapes,

@@ -24,6 +24,8 @@ LAYERS = (
     "supervision",
     "models",
     "estimator",
+    "density_estimator",
+    "loading",
     "learning",
     "inference",
     "checks",
@@ -61,7 +63,7 @@ def find_modules(root: Path) -> dict[str, Path]:
 
 
 def find_layer(module: str) -> str:
-    """Name the layer of a module: its folder, `estimator`, or the package-level helpers."""
+    """Name the layer of a module: its folder, its own name, or the package-level helpers."""
     name, *inner = module.split(".")[1:]
     return name if inner or name in LAYERS else HELPERS
 

@@ -18,9 +18,12 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.archive import read_archive, write_archive
-from inferostatic.estimator import _KINDS, AbstractEstimator, Region, with_network
+from inferostatic.estimator import AbstractEstimator
+from inferostatic.loading import KINDS
 from inferostatic.models.architecture import AbstractArchitecture
+from inferostatic.models.members import with_network
 from inferostatic.serial import describe
+from inferostatic.training_record import Region
 from inferostatic.world.prior import AbstractPrior
 
 Array = jax.Array
@@ -54,7 +57,7 @@ def build(
         stopped="no better validation loss in 2 epochs, at epoch 3 of 9",
         warnings=("a remark with an umlaut: ü",),
     )
-    return _KINDS[kind](
+    return KINDS[kind](
         model=with_network(model, eqx.combine(stacked, static)),
         architecture=architecture,
         shapes=shapes,

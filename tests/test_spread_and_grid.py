@@ -13,6 +13,7 @@ import pytest
 import inferostatic as ist
 from inferostatic import estimator as module
 from inferostatic.models.architecture import AbstractArchitecture
+from inferostatic.models.members import evaluate, mean
 from random_estimators import HIGH, LOW, random_estimator
 
 Array = jax.Array
@@ -109,7 +110,7 @@ def test_blocks_keep_to_the_bound(
         shapes.append((len(x), len(thetas)))
         return jnp.zeros((len(x), len(thetas)))
 
-    monkeypatch.setattr(module, "_grid", grid)
+    monkeypatch.setattr(module, "grid", grid)
     x, theta, _ = some(100)
     potential.potential_grid(x, theta[:40], memory_mb=1e-6)
     assert set(shapes) == {(16, 16)}
@@ -136,7 +137,7 @@ def test_the_bound_on_memory_holds_what_the_compiler_takes(network: Any) -> None
 
     def score(arrays: Any, x: Array, theta: Array) -> Array:
         model = eqx.combine(arrays, static)
-        return module._evaluate("score", module._mean, model, x, theta)
+        return evaluate("score", mean, model, x, theta)
 
     inputs = jnp.zeros((256, x_dim)), jnp.zeros((256, 2))
     compiled: Any = jax.jit(score).lower(arrays, *inputs).compile()

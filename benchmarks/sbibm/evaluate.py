@@ -17,7 +17,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 import inferostatic as ist
-from inferostatic.estimator import over_members
+from inferostatic.models.members import over_members
 from inferostatic.models.potential import PotentialModel
 
 from .c2st import Pending, begin_c2st

@@ -17,13 +17,11 @@ from .checks.closure import Closure as Closure
 from .checks.closure import closure as closure
 from .checks.diagnose import Diagnosis as Diagnosis
 from .checks.diagnose import diagnose as diagnose
+from .density_estimator import DensityEstimator as DensityEstimator
 from .estimator import CapabilityError as CapabilityError
-from .estimator import DensityEstimator as DensityEstimator
 from .estimator import Estimator as Estimator
-from .estimator import History as History
 from .estimator import RatioEstimator as RatioEstimator
 from .estimator import ScoreEstimator as ScoreEstimator
-from .estimator import load as load
 from .events.events import Events as Events
 from .events.latent import JointDensity as JointDensity
 from .events.latent import Latent as Latent
@@ -98,6 +96,7 @@ from .learning.train import TrainingError as TrainingError
 from .learning.training import Constant as Constant
 from .learning.training import Cosine as Cosine
 from .learning.training import Training as Training
+from .loading import load as load
 from .models.architecture import DirectRatio as DirectRatio
 from .models.architecture import DirectScore as DirectScore
 from .models.architecture import Potential as Potential
@@ -133,16 +132,17 @@ from .supervision.kernels import Rectangular as Rectangular
 from .supervision.kernels import Triangular as Triangular
 from .supervision.pairs import CustomPairs as CustomPairs
 from .supervision.pairs import Independent as Independent
+from .training_record import History as History
 from .world import toys as toys
+from .world.custom_prior import CustomPrior as CustomPrior
+from .world.discrete import Discrete as Discrete
 from .world.numpyro_model import NumpyroSimulator as NumpyroSimulator
 from .world.numpyro_model import from_numpyro as from_numpyro
-from .world.prior import CustomPrior as CustomPrior
-from .world.prior import Discrete as Discrete
 from .world.prior import Normal as Normal
-from .world.prior import Product as Product
-from .world.prior import TruncatedNormal as TruncatedNormal
 from .world.prior import Uniform as Uniform
+from .world.product import Product as Product
 from .world.simulator import JaxSimulator as JaxSimulator
+from .world.truncated_normal import TruncatedNormal as TruncatedNormal
 
 if TYPE_CHECKING:
     from .telling import plots as plots

@@ -9,6 +9,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray
     except (zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"{path} is damaged ({error}); copy or save it again.") from error
     return header, arrays
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that make what a file holds."""
+    return {name: metadata.version(name) for name in ("inferostatic", "jax", "equinox", "optax")}
 
 
 def _header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:

@@ -7,18 +7,17 @@ or more members, averaged in the quantity they model.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .archive import read_archive, write_archive
+from .archive import package_versions, write_archive
+from .chunks import FEWEST_ROWS, MOST_POINTS, bytes_allowed, padded, power_of_two, rows_within
 from .inputs import (
     Input,
     as_floats,
@@ -30,53 +29,16 @@ from .inputs import (
     require_order,
     warn_user,
 )
-from .models.architecture import AbstractArchitecture, PairChoice, Shapes
-from .models.invertible import undone
-from .models.networks import NetworkChoice
+from .models.architecture import AbstractArchitecture, Shapes
+from .models.footprint import bytes_of, one_member, vector
+from .models.members import evaluate, grid, mean, standard_deviation
 from .models.potential import AbstractModel, AbstractScoreModel, PotentialModel
-from .models.theta_potential import ThetaPotential
-from .serial import absent_names, describe, restore
+from .serial import describe
+from .training_record import HISTORY, REGION, History, Region
 from .world.prior import AbstractPrior
 
-#: Default bound on the memory that one evaluation may take, in megabytes.
-MEMORY_MB = 256.0
 #: Fraction of events beyond the training range of some observable that calls for a warning.
 TOLERATED_OUTSIDE = 0.01
-#: Fewest and most events, and most θ, of one call.
-FEWEST_ROWS, MOST_ROWS, MOST_POINTS = 16, 1 << 20, 1 << 10
-
-
-@dataclasses.dataclass(frozen=True)
-class History:
-    """What happened during training, for every epoch and member.
-
-    Attributes:
-        train_loss: mean training loss, shape (epochs, members).
-        validation_loss: loss on held-out events, shape (epochs, members); NaN without a split.
-        seconds: wall time of each epoch, shape (epochs,).
-        best_epoch: the epoch whose weights were kept, counted from 1, shape (members,).
-        stopped: why training stopped, in words.
-        warnings: remarks made during training.
-        choices: what was chosen by validation loss before training, in words.
-    """
-
-    train_loss: np.ndarray
-    validation_loss: np.ndarray
-    seconds: np.ndarray
-    best_epoch: np.ndarray
-    stopped: str
-    warnings: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Region:
-    """Where the model was trained: θ that can be trusted, and the range of each observable."""
-
-    theta_low: np.ndarray
-    theta_high: np.ndarray
-    x_low: np.ndarray
-    x_high: np.ndarray
 
 
 class CapabilityError(AttributeError):
@@ -91,20 +53,6 @@ _OFFERS = {
 }
 _QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
 _OF_DENSITIES = ("log_prob", "sample")
-_REGION = ("theta_low", "theta_high", "x_low", "x_high")
-_HISTORY = ("train_loss", "validation_loss", "seconds", "best_epoch")
-
-
-def _mean(values: Array) -> Array:
-    return jnp.mean(values, axis=0)
-
-
-def _log_mean_exp(values: Array) -> Array:
-    return jax.nn.logsumexp(values, axis=0) - np.log(len(values)).astype(np.float32)
-
-
-def _standard_deviation(values: Array) -> Array:
-    return jnp.std(values, axis=0, ddof=1)
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -152,7 +100,7 @@ class AbstractEstimator:
         leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_array))
         header = {
             "kind": type(self).__name__,
-            "packages": _versions(),
+            "packages": package_versions(),
             "architecture": describe(self.architecture),
             "shapes": describe(self.shapes),
             "method": describe(self.method),
@@ -166,8 +114,8 @@ class AbstractEstimator:
             "centring": describe(getattr(self.model, "centring", None)),
         }
         arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
-        arrays |= {f"region/{f}": getattr(self.region, f) for f in _REGION}
-        arrays |= {f"history/{f}": getattr(self.history, f) for f in _HISTORY}
+        arrays |= {f"region/{f}": getattr(self.region, f) for f in REGION}
+        arrays |= {f"history/{f}": getattr(self.history, f) for f in HISTORY}
         return header, arrays
 
     def __repr__(self) -> str:
@@ -280,17 +228,17 @@ class AbstractEstimator:
         arrays: list[np.ndarray],
         memory_mb: float | None,
         *,
-        over: Callable[[Array], Array] = _mean,
+        over: Callable[[Array], Array] = mean,
     ) -> np.ndarray:
         """Evaluate in padded chunks within a bound on memory; members are averaged."""
         count = len(arrays[0])
         # Few shapes, so few compilations: a power of two for small inputs, the bound for large.
-        rows = _rows_within(_bytes_allowed(memory_mb) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, _power_of_two(count)))
+        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
+        rows = min(rows, max(FEWEST_ROWS, power_of_two(count)))
         parts = []
         for start in range(0, count, rows):
-            chunk = [_padded(array[start : start + rows], rows) for array in arrays]
-            values = np.asarray(_evaluate(question, over, self.model, *chunk))
+            chunk = [padded(array[start : start + rows], rows) for array in arrays]
+            values = np.asarray(evaluate(question, over, self.model, *chunk))
             parts.append(values[: count - start])
         return np.concatenate(parts).astype(np.float64)
 
@@ -303,118 +251,19 @@ class AbstractEstimator:
                 "the spread is that of an estimator's members, and this one has a single member; "
                 "train several: ist.fit(…, members=5)."
             )
-        return self._map(question, arrays, memory_mb, over=_standard_deviation)
+        return self._map(question, arrays, memory_mb, over=standard_deviation)
 
     @functools.cached_property
     def _bytes_each(self) -> int:
         """All that one member computes for one event: more than is ever held at a time."""
-        model = _one_member(self.model)
-        x, theta = (_vector(len(names)) for names in (self.x_names, self.theta_names))
+        model = one_member(self.model)
+        x, theta = (vector(len(names)) for names in (self.x_names, self.theta_names))
         if isinstance(model, PotentialModel):
             # A score carries a derivative by each parameter along with every number.
-            return (len(self.theta_names) + 1) * _bytes_of(model, "potential", x, theta)
+            return (len(self.theta_names) + 1) * bytes_of(model, "potential", x, theta)
         if isinstance(model, AbstractScoreModel):
-            return _bytes_of(model, "score", x, theta)
-        return _bytes_of(model, "log_ratio", x, theta, theta)
-
-
-def _bytes_allowed(memory_mb: float | None) -> float:
-    bound = MEMORY_MB if memory_mb is None else memory_mb
-    if not bound > 0:
-        raise ValueError(f"memory_mb must be positive; got {memory_mb}.")
-    return bound * 1e6
-
-
-def _rows_within(bound: float) -> int:
-    """A power of two of rows up to the bound, and not too few nor too many."""
-    return 1 << (int(np.clip(bound, FEWEST_ROWS, MOST_ROWS)).bit_length() - 1)
-
-
-def _power_of_two(count: int) -> int:
-    """The smallest that is not below."""
-    return 1 << (count - 1).bit_length()
-
-
-def _padded(rows: np.ndarray, count: int) -> Array:
-    """`count` rows in float32, the last one repeated."""
-    padding = np.repeat(rows[-1:], count - len(rows), axis=0)
-    return jnp.asarray(np.concatenate([rows, padding]), jnp.float32)
-
-
-def _vector(size: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((size,), jnp.float32)
-
-
-def _one_member(model: AbstractModel) -> Any:  # noqa: ANN401
-    """The model with the shapes of a single member's arrays."""
-    network = jax.tree.map(
-        lambda leaf: (
-            jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) if eqx.is_array(leaf) else leaf
-        ),
-        model.network,
-    )
-    return with_network(model, network)
-
-
-def _bytes_of(model: Any, question: str, *arguments: Any) -> int:  # noqa: ANN401
-    """Bytes of all that is computed for each of many rows, read off the traced program."""
-
-    def of_rows(count: int) -> int:
-        rows = jax.tree.map(
-            lambda one: jax.ShapeDtypeStruct((count, *one.shape), one.dtype), arguments
-        )
-        traced = eqx.filter_make_jaxpr(lambda m, *r: jax.vmap(getattr(m, question))(*r))
-        return _bytes_in(traced(model, *rows)[0].jaxpr)
-
-    # The difference leaves out what does not grow with the rows.
-    return max(1, of_rows(2) - of_rows(1))
-
-
-def _bytes_in(program: Any) -> int:  # noqa: ANN401
-    total = 0
-    for step in program.eqns:
-        inner = [getattr(value, "jaxpr", value) for value in step.params.values()]
-        inner = [value for value in inner if getattr(value, "eqns", None) is not None]
-        results = [] if inner else [value.aval for value in step.outvars]
-        total += sum(_bytes_in(value) for value in inner)
-        total += sum(value.size * value.dtype.itemsize for value in results)
-    return total
-
-
-def with_network(model: AbstractModel, network: Any) -> Any:  # noqa: ANN401
-    """The same model around another network."""
-    return eqx.tree_at(lambda m: m.network, model, network)
-
-
-def with_centring(model: AbstractModel, centring: ThetaPotential | None) -> Any:  # noqa: ANN401
-    """The same model with another function of θ alone subtracted."""
-    if not isinstance(model, PotentialModel):
-        return model
-    return dataclasses.replace(model, centring=centring)
-
-
-def each_member(model: AbstractModel, function: Callable[[Any], Array]) -> Array:
-    """`function` of every member's model."""
-    one = eqx.filter_vmap(lambda network: function(with_network(model, network)))
-    return one(model.network)
-
-
-def over_members(model: AbstractModel, function: Callable[[Any], Array]) -> Array:
-    """`function` of every member's model, averaged."""
-    return _mean(each_member(model, function))
-
-
-@eqx.filter_jit
-def _evaluate(
-    question: str, over: Callable[[Array], Array], model: AbstractModel, *arrays: Array
-) -> Array:
-    values = each_member(model, lambda member: jax.vmap(getattr(member, question))(*arrays))
-    return over(values)
-
-
-@eqx.filter_jit
-def _grid(model: AbstractModel, x: Array, thetas: Array) -> Array:
-    return over_members(model, lambda member: member.grid(x, thetas))
+            return bytes_of(model, "score", x, theta)
+        return bytes_of(model, "log_ratio", x, theta, theta)
 
 
 class Estimator(AbstractEstimator):
@@ -455,43 +304,43 @@ class Estimator(AbstractEstimator):
         """
         x_rows, theta_rows = self._read(x, thetas)
         self._check_region(x_rows, [theta_rows])
-        rows, points = self._block(len(x_rows), len(theta_rows), _bytes_allowed(memory_mb))
+        rows, points = self._block(len(x_rows), len(theta_rows), bytes_allowed(memory_mb))
         table = np.empty((len(x_rows), len(theta_rows)))
         theta_chunks = [
-            (start, _padded(theta_rows[start : start + points], points))
+            (start, padded(theta_rows[start : start + points], points))
             for start in range(0, len(theta_rows), points)
         ]
         for first in range(0, len(x_rows), rows):
-            x_chunk = _padded(x_rows[first : first + rows], rows)
+            x_chunk = padded(x_rows[first : first + rows], rows)
             for start, thetas_chunk in theta_chunks:
                 place = table[first : first + rows, start : start + points]
-                values = np.asarray(_grid(self.model, x_chunk, thetas_chunk))
+                values = np.asarray(grid(self.model, x_chunk, thetas_chunk))
                 place[:] = values[: place.shape[0], : place.shape[1]]
         return table
 
     def _block(self, n: int, m: int, allowed: float) -> tuple[int, int]:
         """Events and θ of one call within the bound."""
         each_x, each_theta, each_pair = (self.members * size for size in self._bytes_of_grid)
-        points = min(_power_of_two(m), MOST_POINTS)
+        points = min(power_of_two(m), MOST_POINTS)
         while True:
             rows = (allowed - points * each_theta) / (each_x + points * each_pair)
             if rows >= FEWEST_ROWS or points <= FEWEST_ROWS:
-                return min(_rows_within(rows), _power_of_two(n)), points
+                return min(rows_within(rows), power_of_two(n)), points
             points //= 2
 
     @functools.cached_property
     def _bytes_of_grid(self) -> tuple[int, int, int]:
         """As `_bytes_each`, for one event, one θ and one pair of them."""
-        model = _one_member(self.model)
-        x, theta = (_vector(len(names)) for names in (self.x_names, self.theta_names))
+        model = one_member(self.model)
+        x, theta = (vector(len(names)) for names in (self.x_names, self.theta_names))
         parts = (
             eqx.filter_eval_shape(lambda m, x: m.embed_x(x), model, x),
             eqx.filter_eval_shape(lambda m, theta: m.embed_theta(theta), model, theta),
         )
         return (
-            _bytes_of(model, "embed_x", x),
-            _bytes_of(model, "embed_theta", theta),
-            _bytes_of(model, "join", *parts),
+            bytes_of(model, "embed_x", x),
+            bytes_of(model, "embed_theta", theta),
+            bytes_of(model, "join", *parts),
         )
 
     def spread(
@@ -517,78 +366,6 @@ class Estimator(AbstractEstimator):
         if theta1 is None:
             return self._deviation("score", self._checked(x, theta), memory_mb)
         return self._deviation("log_ratio", self._checked(x, theta, theta1), memory_mb)
-
-
-class DensityEstimator(Estimator):
-    """A trained flow, ln p(x; θ): a potential that is the logarithm of a normalised density.
-
-    Several members are averaged in two ways. The density is their mixture, the mean of their
-    densities, which is normalised. The potential, with its scores and log ratios, is the mean of
-    their potentials, as in every `Estimator`; so a difference of `log_prob` is the log ratio for a
-    single member only.
-    """
-
-    def log_prob(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
-        """Ln p(x; θ), shape (n,): normalised, in the units of x.
-
-        Args:
-            x: events, shape (n, D).
-            theta: parameters, shape (n, d), or (d,) for all events.
-            memory_mb: bound on the memory of the evaluation.
-        """
-        return self._map("log_prob", self._checked(x, theta), memory_mb, over=_log_mean_exp)
-
-    def log_prob_anywhere(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """The same of finite rows, without a word on those far from the training events."""
-        return self._map("log_prob", [x, theta], None, over=_log_mean_exp)
-
-    def sample(self, theta: Input, *, seed: int) -> np.ndarray:
-        """One event x drawn at each θ, shape (n, D).
-
-        Args:
-            theta: parameters, shape (n, d), or (d,) for one event.
-            seed: the same seed gives the same events.
-        """
-        require_order(column_names(theta), self.theta_names, "theta")
-        rows = as_floats(theta, "theta")
-        rows = as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
-        self._check_thetas(rows)
-        return undone(self.model.x_features, self.sample_features(rows, jax.random.key(seed)))
-
-    def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
-        """Features of one event drawn at each θ."""
-        count = len(theta)
-        rows = _rows_within(_bytes_allowed(None) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, _power_of_two(count)))
-        parts = []
-        for start in range(0, count, rows):
-            chunk = _padded(theta[start : start + rows], rows)
-            drawn = _draw(self.model, chunk, jax.random.fold_in(key, start))
-            parts.append(np.asarray(drawn)[: count - start])
-        return np.concatenate(parts).astype(np.float64)
-
-    def _check_thetas(self, rows: np.ndarray) -> None:
-        if rows.shape[1] != len(self.theta_names) or len(rows) == 0:
-            raise ValueError(
-                f"expected theta with {len(self.theta_names)} columns "
-                f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
-            )
-        require_finite(rows, "theta", "Give finite parameters.")
-        require_float32(rows, self.theta_names, "theta")
-        self._warn_theta(rows)
-
-
-@eqx.filter_jit
-def _draw(model: AbstractModel, theta: Array, key: Array) -> Array:
-    """Features drawn at each θ, each by one of the members, chosen at random."""
-    choosing, drawing = jax.random.split(key)
-    keys = jax.random.split(drawing, len(theta))
-    drawn = each_member(
-        model,
-        lambda member: jax.vmap(lambda t, k: member.sample_features(t, key=k))(theta, keys),
-    )
-    chosen = jax.random.randint(choosing, (len(theta),), 0, len(drawn))
-    return drawn[chosen, jnp.arange(len(theta))]
 
 
 class ScoreEstimator(AbstractEstimator):
@@ -617,118 +394,3 @@ class RatioEstimator(AbstractEstimator):
     ) -> np.ndarray:
         """The standard deviation of the log ratio over members, shape (n,)."""
         return self._deviation("log_ratio", self._checked(x, theta0, theta1), memory_mb)
-
-
-_KINDS: dict[str, type[AbstractEstimator]] = {
-    kind.__name__: kind for kind in (Estimator, DensityEstimator, ScoreEstimator, RatioEstimator)
-}
-#: Readers of what is made of several estimators, by kind.
-READERS: dict[str, Callable[[dict[str, Any], dict[str, Any], Path, Mapping[str, object]], Any]] = {}
-
-
-def load(
-    path: str | Path,
-    network: NetworkChoice | PairChoice | None = None,
-    *,
-    supplied: Mapping[str, object] | None = None,
-) -> Any:  # noqa: ANN401
-    """Read an estimator that `save` wrote.
-
-    Args:
-        path: the file.
-        network: the user's own network function, if the model was built with one.
-        supplied: the user's own prior or width functions by the names under which they were
-            stored (their `__qualname__`); the error for a missing one names it.
-    """
-    header, arrays = read_archive(path)
-    if header.get("kind") in READERS:
-        return READERS[header["kind"]](header, arrays, Path(path), dict(supplied or {}))
-    return described_estimator(header, arrays, path, network, supplied)
-
-
-def described_estimator(
-    header: Mapping[str, Any],
-    arrays: Mapping[str, Any],
-    path: str | Path,
-    network: NetworkChoice | PairChoice | None = None,
-    supplied: Mapping[str, object] | None = None,
-) -> Any:  # noqa: ANN401
-    """The estimator that was `described`; `path` is where that was read."""
-    supplied = dict(supplied or {})
-    try:
-        kind = _KINDS[header["kind"]]
-        architecture = _architecture(header["architecture"], network, supplied)
-        shapes = restore(header["shapes"])
-        region = Region(**{field: arrays[f"region/{field}"] for field in _REGION})
-        history = History(
-            **{field: arrays[f"history/{field}"] for field in _HISTORY},
-            stopped=header["stopped"],
-            warnings=tuple(header["warnings"]),
-            choices=tuple(header.get("choices", ())),
-        )
-        model = _filled(architecture, shapes, arrays, path)
-        model = with_centring(model, restore(header.get("centring")))
-        return kind(
-            model=model,
-            architecture=architecture,
-            shapes=shapes,
-            method=restore(header["method"], supplied),
-            prior=restore(header["prior"], supplied),
-            region=region,
-            x_names=tuple(header["x_names"]),
-            theta_names=tuple(header["theta_names"]),
-            history=history,
-            training=restore(header.get("training")),
-        )
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"{path} is an inferostatic model file, but parts of it are missing or malformed "
-            f"({type(error).__name__}: {error}); save it again."
-        ) from error
-
-
-def _architecture(
-    described: dict[str, Any],
-    network: NetworkChoice | PairChoice | None,
-    supplied: Mapping[str, object],
-) -> AbstractArchitecture:
-    """The stored architecture, with user-written parts of its network supplied again."""
-    architecture = restore(described, supplied)
-    missing = [name for name in absent_names(described) if name not in supplied]
-    if missing and network is not None:
-        return dataclasses.replace(architecture, network=network)
-    if missing:
-        raise ValueError(
-            f"the model's network was built with the user-written {missing[0]!r}, which a file "
-            "cannot hold; supply it again: ist.load(path, network=…) or "
-            f"ist.load(path, supplied={{{missing[0]!r}: …}})."
-        )
-    return architecture
-
-
-def _filled(
-    architecture: AbstractArchitecture, shapes: Shapes, arrays: Mapping[str, Any], path: str | Path
-) -> AbstractModel:
-    """The architecture's model with the stored weights in place."""
-    model = architecture.build(shapes, key=jax.random.key(0))
-    dynamic, static = eqx.partition(model.network, eqx.is_array)
-    leaves, structure = jax.tree.flatten(dynamic)
-    stored = [arrays.get(f"network/{i}") for i in range(len(leaves))]
-    count = sum(name.startswith("network/") for name in arrays)
-    fits = count == len(leaves) and all(
-        value is not None
-        and value.shape[1:] == leaf.shape
-        and np.issubdtype(value.dtype, np.number)
-        for value, leaf in zip(stored, leaves, strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"the weights in {path} do not fit the network that was described or supplied; "
-            "supply the same network that was trained."
-        )
-    filled = jax.tree.unflatten(structure, [jnp.asarray(value) for value in stored])
-    return with_network(model, eqx.combine(filled, static))
-
-
-def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in ("inferostatic", "jax", "equinox", "optax")}

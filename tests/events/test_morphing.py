@@ -12,7 +12,8 @@ from inferostatic.events.morphed import morphed_events
 from inferostatic.events.morphing import Morphing
 from inferostatic.events.nuisance import all_powers, nuisance_exponents
 from inferostatic.serial import describe, restore
-from inferostatic.world.prior import Normal, Product, Uniform
+from inferostatic.world.prior import Normal, Uniform
+from inferostatic.world.product import Product
 
 BENCHMARKS = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], float)
 POWERS = all_powers(2, 2)

@@ -16,7 +16,8 @@ from inferostatic.events.madminer import read_madminer, read_madminer_samples
 from inferostatic.events.morphing import Morphing
 from inferostatic.events.pool import WeightedPool
 from inferostatic.events.root import read_root
-from inferostatic.world.prior import Normal, Product, Uniform
+from inferostatic.world.prior import Normal, Uniform
+from inferostatic.world.product import Product
 
 DATA = Path(__file__).parents[1] / "data" / "madminer"
 NAMES = ("CWL2", "CPWL2")

@@ -21,9 +21,9 @@ from scipy import optimize
 import exact_estimators
 import inferostatic as ist
 from exact_estimators import dirichlet, gaussian
-from inferostatic.estimator import Region
 from inferostatic.inference.likelihood import CHUNK, NegativeLogLikelihood
 from inferostatic.inference.maximum_likelihood import NotConverged
+from inferostatic.training_record import Region
 
 TOY = ist.toys.Dirichlet(3)
 LOW, HIGH = np.full(3, 0.5), np.full(3, 6.0)

@@ -15,7 +15,6 @@ from scipy.special import gammaln
 
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet, exact_normal
-from inferostatic.estimator import Region
 from inferostatic.inference import importance
 from inferostatic.inference import posterior as module
 from inferostatic.inference.convergence import bulk_ess, split_r_hat
@@ -24,7 +23,8 @@ from inferostatic.inference.posterior import Posterior, posterior
 from inferostatic.inference.summed import MOST_ROWS, summed_potential
 from inferostatic.inference.target import coordinates_of
 from inferostatic.inference.weights import tempered
-from inferostatic.world.prior import Discrete
+from inferostatic.training_record import Region
+from inferostatic.world.discrete import Discrete
 from random_estimators import random_estimator
 
 TOY = ist.toys.Dirichlet(3)

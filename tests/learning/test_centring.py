@@ -11,9 +11,9 @@ from scipy.special import polygamma
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet
-from inferostatic.estimator import with_centring
 from inferostatic.learning.centring import DEGREES, centred, gradients, terms_of
 from inferostatic.learning.fit import centres
+from inferostatic.models.members import with_centring
 from inferostatic.models.potential import PotentialModel
 from inferostatic.models.theta_potential import ThetaPotential
 from random_estimators import HIGH as HIGH2

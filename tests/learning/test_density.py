@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.estimator import CapabilityError, DensityEstimator
+from inferostatic.density_estimator import DensityEstimator
+from inferostatic.estimator import CapabilityError
 from inferostatic.learning.density_methods import NDE, SCANDAL
 from inferostatic.learning.fit import as_architecture
 from inferostatic.learning.supplied import split_of

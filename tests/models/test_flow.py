@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.estimator import with_network
 from inferostatic.inference.curvature import Curvature
 from inferostatic.inference.float64 import in_float64
 from inferostatic.learning.density_methods import NDE
@@ -22,6 +21,7 @@ from inferostatic.models.feature_map import Identity
 from inferostatic.models.features import Automatic
 from inferostatic.models.flow import DensityModel, Flow, FlowNetwork, MixtureFlow
 from inferostatic.models.invertible import log_jacobian, undone
+from inferostatic.models.members import with_network
 from inferostatic.models.particles import PerParticle
 from inferostatic.supervision.records import Capability
 

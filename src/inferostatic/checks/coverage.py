@@ -17,7 +17,7 @@ from ..estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_count, warn_user
 from ..progress import progress
-from ..world.prior import Discrete
+from ..world.discrete import Discrete
 from .finding import Finding, effective_events, smallest, uniform_p_value
 from .held_out import FEWEST_EVENTS, HeldOut, derived, hold_out, told_before
 

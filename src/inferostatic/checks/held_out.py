@@ -20,7 +20,8 @@ from jaxtyping import Array
 from ..estimator import AbstractEstimator
 from ..events.events import Events
 from ..inputs import as_seed, kind_of, require_order
-from ..world.prior import AbstractPrior, Discrete
+from ..world.discrete import Discrete
+from ..world.prior import AbstractPrior
 
 #: Fewest events that a check says anything on.
 FEWEST_EVENTS = 100

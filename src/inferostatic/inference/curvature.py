@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import Estimator, ScoreEstimator, over_members, with_network
+from ..estimator import Estimator, ScoreEstimator
+from ..models.members import over_members, with_network
 from ..models.networks import MLPNetwork, ResidualNetwork
 from ..models.particles import ParticleNetwork
 from ..models.potential import AbstractModel

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import chdtrc
 
-from ..estimator import Region
+from ..training_record import Region
 from .calibration import Calibration, Expectation
 from .mean_test import MeanTest
 from .smooth import Coordinates, learn_mean

@@ -14,13 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import AbstractEstimator, Estimator, with_network
+from ..estimator import AbstractEstimator, Estimator
 from ..inputs import (
     Input,
     as_floats,
     kind_of,
     require_finite,
 )
+from ..models.members import with_network
 from ..models.potential import AbstractModel
 from .float64 import in_float64
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..estimator import Estimator
 from ..inputs import Input, as_count, as_seed, kind_of, warn_user
-from ..world.prior import AbstractPrior, Discrete
+from ..world.discrete import Discrete
+from ..world.prior import AbstractPrior
 from .importance import importance_posterior, resample
 from .nuts import sample_nuts
 from .posterior_grid import (

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..inputs import warn_user
-from ..world.prior import Discrete
+from ..world.discrete import Discrete
 from .target import Target
 from .weights import effective_number, weighted_moments
 

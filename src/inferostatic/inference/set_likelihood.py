@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import AbstractModel, Estimator, over_members
+from ..estimator import Estimator
 from ..inputs import as_floats
+from ..models.members import over_members
+from ..models.potential import AbstractModel
 from .climb import AbstractSurface, Maximum, climb
 from .likelihood import Constraints, known_names
 from .minimiser import checked_fixed

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..estimator import Estimator, with_network
+from ..estimator import Estimator
 from ..inputs import (
     Input,
     as_floats,
     kind_of,
 )
+from ..models.members import with_network
 from .checked import observed_rows
 from .float64 import in_float64
 

@@ -14,7 +14,8 @@ import dataclasses
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..estimator import Estimator, with_centring
+from ..estimator import Estimator
+from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
 
 #: Degrees that are tried: a term is taken if the product of its degrees plus one is at most

@@ -25,7 +25,8 @@ from ..supervision.quadrature import (
     kernel_sum,
 )
 from ..supervision.supervision import law_of, refuse_discrete, trusted_region
-from ..world.prior import AbstractPrior, Discrete
+from ..world.discrete import Discrete
+from ..world.prior import AbstractPrior
 
 #: Effective number c of fitted numbers in the noise c·variance/n of a fit: of stored events, whose
 #: displacements are redrawn in every epoch, and of drawn records. Measured with the default

@@ -6,14 +6,8 @@ from typing import Any, overload
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..estimator import (
-    AbstractEstimator,
-    DensityEstimator,
-    Estimator,
-    RatioEstimator,
-    ScoreEstimator,
-    with_centring,
-)
+from ..density_estimator import DensityEstimator
+from ..estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of, warn_user
 from ..models.architecture import (
@@ -28,6 +22,7 @@ from ..models.direct import RatioModel, ScoreModel
 from ..models.feature_map import Identity
 from ..models.flow import DensityModel, Flow
 from ..models.matrix_element import MEM
+from ..models.members import with_centring
 from ..models.networks import NetworkChoice, Residual
 from ..models.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
@@ -287,7 +282,7 @@ def assembled(
     history = dataclasses.replace(
         made.history, choices=choices, warnings=(*warnings, *made.history.warnings)
     )
-    return _KINDS[type(made.model)](
+    return KINDS[type(made.model)](
         model=made.model,
         architecture=architecture,
         shapes=made.shapes,
@@ -386,7 +381,7 @@ def check_capability(method: AbstractMethod, model: AbstractModel | AbstractArch
         )
 
 
-_KINDS: dict[type[AbstractModel], type[AbstractEstimator]] = {
+KINDS: dict[type[AbstractModel], type[AbstractEstimator]] = {
     PotentialModel: Estimator,
     DensityModel: DensityEstimator,
     ScoreModel: ScoreEstimator,

@@ -16,7 +16,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ..estimator import with_network
+from ..models.members import with_network
 from ..models.potential import AbstractModel
 from ..supervision.records import Row
 from ..supervision.supervision import StoredLaw

@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ..archive import write_archive
-from ..estimator import READERS, AbstractEstimator, DensityEstimator, described_estimator
+from ..density_estimator import DensityEstimator
+from ..estimator import AbstractEstimator
 from ..events.events import Events
 from ..events.latent import JointDensity, Latent
 from ..inputs import (
@@ -34,6 +35,7 @@ from ..inputs import (
     require_order,
     warn_user,
 )
+from ..loading import READERS, described_estimator
 from ..models.flow import Flow
 from ..models.invertible import log_jacobian, undone
 from ..models.matrix_element import (

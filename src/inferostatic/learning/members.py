@@ -10,11 +10,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..estimator import History, with_network
 from ..models.architecture import AbstractArchitecture, Shapes
 from ..models.feature_map import Identity
 from ..models.features import AbstractFeatures
+from ..models.members import with_network
 from ..models.potential import AbstractModel
+from ..training_record import History
 from .loop import Job
 from .methods import AbstractMethod
 from .plan import total_steps

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import Region
 from ..events.events import Events, in_memory
 from ..inputs import row_slices
 from ..memory_map import read_rows, require_whole
@@ -24,6 +23,7 @@ from ..supervision.records import Row
 from ..supervision.references import ReferencePoint
 from ..supervision.supervision import AbstractSupervision, StoredLaw, trusted_region
 from ..supervision.targets import KernelScore
+from ..training_record import Region
 from ..world.prior import AbstractPrior
 from .draw import Records
 from .loop import Examples

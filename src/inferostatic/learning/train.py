@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import History
 from ..inputs import bad_rows, finite_rows, warn_user
 from ..progress import progress
+from ..training_record import History
 from .epoch import Epoch, pieces_of
 from .loop import (
     Examples,

@@ -24,7 +24,8 @@ from jaxtyping import Array
 from ..events.events import Events
 from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
 from ..inputs import bad_rows, finite_rows, warn_user
-from ..world.prior import AbstractPrior, Discrete
+from ..world.discrete import Discrete
+from ..world.prior import AbstractPrior
 
 #: Events that are looked at.
 MOST_EVENTS = 20_000

@@ -12,7 +12,8 @@ from jaxtyping import Array, PRNGKeyArray
 from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..serial import known
-from ..world.prior import AbstractPrior, Discrete
+from ..world.discrete import Discrete
+from ..world.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .pairs import draw_labelled
 from .records import Capability, LabelledPair, ReferenceLabel, Row

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
 
 BLUE = "#0072B2"
 VERMILION = "#D55E00"
@@ -51,6 +55,9 @@ TICKS: dict[str, Any] = {
 SETTINGS = ("axes.", "figure.", "font.", "grid.", "image.", "legend.", "lines.", "mathtext.")
 SETTINGS += ("text.", "xtick.", "ytick.")
 
+# A quantity that spans more than this factor is unreadable on a linear axis that starts at zero.
+LOG_ABOVE = 20.0
+
 
 def look() -> AbstractContextManager[None]:
     """The one style of all figures, in force only while a figure is built."""
@@ -84,3 +91,38 @@ def open_frame(axes: Axes) -> None:
     """Only the left and lower spine, and horizontal lines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, axis="y")
+
+
+def colour_bar(
+    figure: Figure,
+    image: ScalarMappable,
+    panels: list[Axes],
+    *,
+    label: str,
+    shrink: float = 1.0,
+    extend: Literal["neither", "max"] = "neither",
+) -> None:
+    """A colour bar beside the panels."""
+    bar = figure.colorbar(
+        image, ax=panels, extend=extend, shrink=shrink, aspect=20 * shrink, pad=0.02
+    )
+    fix_ticks(bar.ax)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+
+
+def spans_decades(values: NDArray[np.float64]) -> bool:
+    """Whether a linear axis that starts at zero would be unreadable."""
+    return bool(values.min() > 0 and values.max() > LOG_ABOVE * values.min())
+
+
+def log_axis(axes: Axes, low: float, high: float) -> None:
+    """Logarithmic y axis labelled with plain numbers at 1, 2 and 5 of each decade."""
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    decades = np.log10(high / low)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,)))
+    axes.yaxis.set_minor_locator(NullLocator() if decades < 3 else LogLocator(subs="auto"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    if decades < 6:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,0 +1,37 @@
+"""Evaluation of many rows in chunks: how many fit into a bound on memory, and padding to that many.
+
+Chunks have few sizes, powers of two, so that few programs are compiled.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+#: Default bound on the memory that one evaluation may take, in megabytes.
+MEMORY_MB = 256.0
+#: Fewest and most events, and most θ, of one call.
+FEWEST_ROWS, MOST_ROWS, MOST_POINTS = 16, 1 << 20, 1 << 10
+
+
+def bytes_allowed(memory_mb: float | None) -> float:
+    """The bound on memory in bytes, the default where none is given."""
+    bound = MEMORY_MB if memory_mb is None else memory_mb
+    if not bound > 0:
+        raise ValueError(f"memory_mb must be positive; got {memory_mb}.")
+    return bound * 1e6
+
+
+def rows_within(bound: float) -> int:
+    """A power of two of rows up to the bound, and not too few nor too many."""
+    return 1 << (int(np.clip(bound, FEWEST_ROWS, MOST_ROWS)).bit_length() - 1)
+
+
+def power_of_two(count: int) -> int:
+    """The smallest that is not below."""
+    return 1 << (count - 1).bit_length()
+
+
+def padded(rows: np.ndarray, count: int) -> Array:
+    """`count` rows in float32, the last one repeated."""
+    padding = np.repeat(rows[-1:], count - len(rows), axis=0)
+    return jnp.asarray(np.concatenate([rows, padding]), jnp.float32)
