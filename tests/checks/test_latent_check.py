@@ -1,10 +1,13 @@
 """The check of latent information passes the right and names what is wrong."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.supervision.joint_identities import joint_scores
 
 TOY, PRIOR = ist.toys.GaussianChain(), ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["m", "w"])
 
@@ -38,6 +41,41 @@ def test_wrong_latent_information_is_told(events: ist.Events) -> None:
     assert check.p_value < 1e-10
     assert "normalised" in check.summary()
     assert "violated" in repr(check)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda t: t * [1.0, -1.0], "score of w seems to have the wrong sign"),
+        (lambda t: t * [1.0, 10.0], "score of w would have to be multiplied by 0.1"),
+        (lambda t: t[:, ::-1], "No factor repairs the joint score"),
+        (lambda t: np.roll(t, 1, axis=0), "The joint score of"),
+    ],
+)
+def test_a_wrong_score_is_seen_also_of_a_parameter_that_moves_only_widths(
+    events: ist.Events, change: Any, told: str
+) -> None:
+    scores = joint_scores(events)
+    latent = {"joint_score": scores}
+    right = ist.Events(x=events.x, theta=events.theta, prior=PRIOR, latent=latent)
+    assert ist.checks.latent(right).passed
+    latent = {"joint_score": change(scores)}
+    wrong = ist.Events(x=events.x, theta=events.theta, prior=PRIOR, latent=latent)
+    assert told in ist.checks.latent(wrong).summary()
+    with pytest.raises(ValueError, match="violates an identity"):
+        ist.SALLY().supply(wrong)
+
+
+def test_what_x_does_not_show_is_called_untested() -> None:
+    """x does not depend on w at all, so that no sign of its score could be wrong."""
+    rng = np.random.default_rng(4)
+    theta = PRIOR.sample(5000, seed=5)
+    z = rng.standard_normal((5000, 2))
+    x = theta[:, :1] + z[:, :1]
+    scores = np.stack([z[:, 0], np.square(z[:, 1]) - 1], axis=1)
+    made = ist.Events(x=x, theta=theta, prior=PRIOR, latent={"joint_score": scores})
+    lines = [one.name for one in ist.checks.latent(made).identities if "Cov" in one.name]
+    assert ["untested" in line for line in lines] == [False, True]
 
 
 def test_events_without_any_are_told(events: ist.Events) -> None:

@@ -13,6 +13,7 @@ below, which are all 0 for events simulated at their θ, at any θ and for any l
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import equinox as eqx
@@ -39,6 +40,10 @@ SHORTEST, SHORT, LONGEST = 0.02, 0.1, 1.0
 NO_OVERLAP = 0.5
 #: Effective fraction of the events from which the plain mean of ratios is a test.
 ENOUGH = 0.2
+#: Observables whose products with each other are looked at.
+MOST_CROSSED = 8
+#: Standard errors from which a mean of x is seen to move with θ.
+VISIBLE = 4.0
 #: A log ratio at which the partner is as good as impossible.
 FAR = 30.0
 
@@ -53,11 +58,13 @@ class Identity:
         name: in words.
         z: the mean in standard errors.
         hint: what would explain the deviation, in words.
+        tried: of how many such means it is the worst.
     """
 
     name: str
     z: float
     hint: str = ""
+    tried: int = 1
 
 
 def some_events(events: Events) -> Events:
@@ -135,26 +142,48 @@ def _of_scores(events: Events, scores: np.ndarray, prior: AbstractPrior) -> Iter
 def _of_slopes(events: Events, scores: np.ndarray, prior: AbstractPrior) -> Iterator[Identity]:
     """Cov(t, x) = dE[x]/dθ, with bounded functions of x, averaged over the inner part of θ."""
     bump, slope = _bumps(prior, np.asarray(events.theta, np.float64))
+    functions, names = _functions_of_x(events)
+    weight = events.weight
+    functions = functions - np.average(functions, axis=0, weights=weight)
+    for i, name in enumerate(events.theta_names):
+        told = (weight * scores[:, i] * bump)[:, None] * functions
+        moved = (weight * slope[:, i])[:, None] * functions
+        off = _z_of_columns(told + moved)
+        worst = int(np.argmax(np.abs(off)))
+        label = f"Cov(t_{name}, {names[worst]}) − dE[{names[worst]}]/d{name}"
+        if np.abs(_z_of_columns(moved)).max() < VISIBLE:
+            label += f" (untested: no mean of x is seen to move with {name})"
+        yield Identity(label, float(off[worst]), _scale_hint(name, told, moved), len(names))
+
+
+def _functions_of_x(events: Events) -> tuple[np.ndarray, list[str]]:
+    """Bounded functions whose means tell places, widths and correlations of x, and their names."""
     middle = np.median(events.x, axis=0)
     spread = np.quantile(events.x, 0.84, axis=0) - np.quantile(events.x, 0.16, axis=0)
     place = np.tanh((events.x - middle) / np.where(spread > 0, spread, 1.0))
-    weight = events.weight
-    place = place - np.average(place, axis=0, weights=weight)
-    for i, name in enumerate(events.theta_names):
-        told = (weight * scores[:, i] * bump)[:, None] * place
-        moved = (weight * slope[:, i])[:, None] * place
-        terms = [_z(told[:, j] + moved[:, j]) for j in range(place.shape[1])]
-        worst = int(np.argmax(np.abs(terms)))
-        hint = _scale_hint(name, told.mean(axis=0), -moved.mean(axis=0))
-        label = f"Cov(t_{name}, {events.x_names[worst]}) − dE[{events.x_names[worst]}]/d{name}"
-        yield Identity(label, terms[worst], hint)
+    columns, names = [place, np.square(place)], list(events.x_names)
+    names += [f"{name}²" for name in events.x_names]
+    for j, k in itertools.combinations(range(min(place.shape[1], MOST_CROSSED)), 2):
+        columns.append(place[:, [j]] * place[:, [k]])
+        names.append(f"{events.x_names[j]} {events.x_names[k]}")
+    return np.concatenate(columns, axis=1), names
 
 
 def _scale_hint(name: str, told: np.ndarray, moved: np.ndarray) -> str:
-    """By which factor the joint score would have to be multiplied."""
+    """By which factor the joint score would have to be multiplied, if one repairs it."""
     if not told.any():
         return "The joint score says nothing of x."
-    factor = float(told @ moved / (told @ told))
+    errors = np.maximum(told.std(axis=0), moved.std(axis=0))
+    given, needed = (
+        np.divide(part, errors, out=np.zeros_like(errors), where=errors > 0)
+        for part in (told.mean(axis=0), -moved.mean(axis=0))
+    )
+    factor = float(given @ needed / (given @ given))
+    if np.abs(_z_of_columns(factor * told + moved)).max() > SUSPICIOUS:
+        return (
+            f"No factor repairs the joint score of {name}: are its rows in the order of the "
+            "events, and its columns in that of θ?"
+        )
     if factor < 0:
         return f"The joint score of {name} seems to have the wrong sign (a factor {factor:.2g})."
     return (
@@ -285,7 +314,12 @@ def _sigmoid(value: np.ndarray) -> np.ndarray:
 
 def _z(terms: np.ndarray) -> float:
     """The mean in standard errors."""
+    return float(_z_of_columns(terms[:, None])[0])
+
+
+def _z_of_columns(terms: np.ndarray) -> np.ndarray:
+    """The mean of every column in standard errors."""
     if len(terms) < 2:
-        return 0.0
-    error = terms.std(ddof=1) / np.sqrt(len(terms))
-    return float(terms.mean() / error) if error > 0 else 0.0
+        return np.zeros(terms.shape[1])
+    error = terms.std(axis=0, ddof=1) / np.sqrt(len(terms))
+    return np.divide(terms.mean(axis=0), error, out=np.zeros_like(error), where=error > 0)
