@@ -430,3 +430,33 @@ def test_hopeless_pools_are_refused(pool):
     linear = Morphing.of_degree(1, [[0.0], [1.0]])
     with pytest.raises(ValueError, match=r"the total rate at θ = \[-3.0\] is -"):
         morphed_events(x, np.tile([1.0, 2.0], (3000, 1)), linear, [-3.0], 10, seed=1)
+
+
+@pytest.mark.parametrize(("slope", "outcome"), [(0.0, "fine"), (0.6, "warned"), (2.0, "refused")])
+def test_a_polynomial_that_misses_its_weights_is_told(slope, outcome):
+    """Quartic weights of which a quadratic form knows nothing, at more benchmarks than it needs."""
+    z = np.random.default_rng(1).uniform(size=2000)
+    benchmarks = np.array([[0.0], [0.5], [1.0], [1.5], [2.0]])
+    weights = (1 + slope * benchmarks[:, 0] * (z[:, None] - 0.3)) ** 4
+    morphing = Morphing.of_degree(2, benchmarks)
+    if outcome == "fine":
+        assert morphing.with_sample(weights).rates is not None
+    elif outcome == "warned":
+        with pytest.warns(
+            UserWarning, match=r"misses the weights at benchmark \d.*raise its degree"
+        ):
+            morphing.with_sample(weights)
+    else:
+        with pytest.raises(ValueError, match="put the columns of weights in the order"):
+            morphing.with_sample(weights)
+    # The right degree has nothing to be told, however steep.
+    Morphing.of_degree(4, benchmarks).with_sample(weights)
+
+
+def test_columns_in_another_order_are_told():
+    benchmarks = np.concatenate([BENCHMARKS, [[-1.0, 1.0]]])
+    weights = amplitudes_squared(1000, benchmarks)
+    morphing = Morphing(POWERS, benchmarks)
+    morphing.with_sample(weights)
+    with pytest.raises(ValueError, match="in the order of the benchmarks"):
+        morphing.with_sample(weights[:, ::-1])

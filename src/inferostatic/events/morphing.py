@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ..inputs import Input, as_floats, as_rows, bad_rows, require_finite
+from ..inputs import Input, as_floats, as_rows, bad_rows, require_finite, warn_user
 from ..serial import known
 from .latent import AbstractJoint, Latent
 from .nuisance import Exponents, RateResponse, all_powers, fit_response
@@ -30,6 +30,9 @@ LARGEST_CONDITION = 1e6
 COMPONENTS, NUISANCE_A, NUISANCE_B = "components", "nuisance_a", "nuisance_b"
 #: Range of nuisance parameters, in units of their variation, on which the rate is fitted.
 REACH = 5.0
+#: Relative distances of a polynomial from the weights it was fitted to, which call for a warning
+#: and for a refusal.
+MISSED, MISSED_BY_FAR = 0.01, 0.05
 
 
 @known
@@ -221,6 +224,7 @@ class Morphing(AbstractJoint):
                 f"the weights of the sample add up to {totals.tolist()} at the benchmarks; every "
                 "total rate must be positive."
             )
+        self._require_polynomial(table)
         return Morphing(
             self.powers,
             self.benchmarks,
@@ -228,6 +232,27 @@ class Morphing(AbstractJoint):
             nuisances=self.nuisances,
             response=None if exponents is None else fit_response(table, exponents, reach),
         )
+
+    def _require_polynomial(self, table: ndarray) -> None:
+        """Warn or refuse where the polynomial misses weights that it was fitted to.
+
+        With as many components as benchmarks it goes through all of them, right or wrong.
+        """
+        if len(self.benchmarks) <= len(self.powers):
+            return
+        missed = self.rates_of_events(table, self._rows(self.benchmarks)) - table
+        off = np.sqrt(np.mean(np.square(missed), axis=0) / np.mean(np.square(table), axis=0))
+        worst = int(np.argmax(off))
+        if off[worst] < MISSED:
+            return
+        told = (
+            f"the polynomial misses the weights at benchmark {worst}, θ = "
+            f"{np.round(self.benchmarks[worst], 6).tolist()}, by {off[worst]:.1%} (rms): raise its "
+            "degree, or put the columns of weights in the order of the benchmarks."
+        )
+        if off[worst] > MISSED_BY_FAR:
+            raise ValueError(told)
+        warn_user(told)
 
     def latent(
         self, weights: Input, theta: Input | None = None, nuisance: Exponents | None = None
