@@ -243,30 +243,29 @@ def our_step(toy: str, method: str, members: int) -> float:
 
 
 def table(options: argparse.Namespace) -> None:
-    """Errors and times in Markdown."""
+    """Errors in percent, MadMiner's as shipped and corrected and ours, and times of a step."""
     del options
-    ours = rows_of("latent.json")
-    theirs = {(r["toy"], r["method"], r["variant"]): r for r in rows_of("latent-peers.json")}
+    found = {(r["toy"], r["method"], r["variant"]): r for r in rows_of("latent-peers.json")}
+    for row in rows_of("latent.json"):
+        for method, name in PEERS.items():
+            if (row["method"], row["events"], row["seed"]) == (name, EVENTS, 0):
+                found[row["toy"], method, "ours"] = row
     steps = {row["method"]: row for row in rows_of("latent-speed.json")}
-    print("| method | toy | shipped | corrected | ours | step, MadMiner | step, ours |")
-    print("|---|---|--:|--:|--:|--:|--:|")
+    print("| method | " + " | ".join(MAIN_TOYS) + " | ms of a step | |")
+    print("|---" * (len(MAIN_TOYS) + 3) + "|")
     for method, name in PEERS.items():
-        for toy in MAIN_TOYS:
-            if not applies(toy, method):
-                continue
-            shown = "score error" if method == "sally" else "ratio error"
-            mine = theirs.get((toy, method, "ours")) or next(
-                row
-                for row in ours
-                if (row["toy"], row["method"], row["events"], row["seed"]) == (toy, name, EVENTS, 0)
+        shown = "score error" if method == "sally" else "ratio error"
+        cells = [
+            " / ".join(
+                percent(found.get((toy, method, variant), {}).get(shown)) or "–"
+                for variant in ("shipped", "corrected", "ours")
             )
-            cells = [
-                percent(theirs.get((toy, method, variant), {}).get(shown))
-                for variant in ("shipped", "corrected")
-            ]
-            step = steps.get(method)
-            times = [f"{step[k]:.2g} ms" if step else "" for k in ("MadMiner", "ours")]
-            print("| " + " | ".join([name, toy, *cells, percent(mine[shown]), *times]) + " |")
+            for toy in MAIN_TOYS
+        ]
+        cells = [cell if any(sign.isdigit() for sign in cell) else "" for cell in cells]
+        step = steps[method]
+        cells += [f"{step['MadMiner']:.2g} / {step['ours']:.2g}", f"{step['ratio']:.1f} ×"]
+        print("| " + " | ".join([name, *cells]) + " |")
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:

@@ -235,6 +235,25 @@ def kind_of(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
+def rounded(values: Input) -> Any:  # noqa: ANN401
+    """Numbers for a message, as lists with at most six digits: float32's further ones are noise.
+
+    >>> rounded(np.float32([0.1, 2.0]))
+    [0.1, 2.0]
+    """
+    array = np.asarray(values)
+    return [rounded(value) for value in array] if array.ndim else float(f"{array:.6g}")
+
+
+def in_short(error: BaseException) -> str:
+    """The kind of another library's error and its first line, without the advice that follows."""
+    lines = str(error).strip().splitlines()
+    said = lines[0].strip().rstrip(".,:;") if lines else ""
+    if isinstance(error, Warning):  # one that was made an error, whose kind says nothing
+        return said
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def as_seed(seed: int) -> int:
     """A non-negative int: randomness here is always explicit."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):

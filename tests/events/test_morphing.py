@@ -219,6 +219,25 @@ def test_rates_that_are_not_positive(pool):
     np.testing.assert_allclose(ratio, expected, rtol=3e-4, atol=3e-5)
 
 
+def test_repr(pool):
+    morphing = Morphing(POWERS, BENCHMARKS)
+    assert repr(morphing) == "Morphing(2 parameters, 6 monomials, 6 benchmarks)"
+    full = "Morphing(2 parameters, 6 monomials, 6 benchmarks, with total rates)"
+    assert repr(morphing.with_sample(pool[1])) == full
+    one = Morphing.of_degree(1, [[0.0], [1.0]], nuisances=1)
+    assert repr(one) == "Morphing(1 parameter, 1 nuisance parameter, 2 monomials, 2 benchmarks)"
+
+
+def test_messages_show_no_digits_that_float32_does_not_have(pool):
+    x, weights = pool
+    weights = np.where(np.arange(len(weights))[:, None] == 2, -weights, weights)
+    with pytest.raises(ValueError, match=r"at θ = \[0.3, 0.1\] is not positive in row 2"):
+        Morphing(POWERS, BENCHMARKS).check(weights, np.array([0.3, 0.1], np.float32))
+    law = Uniform(np.array([0.1], np.float32), np.array([0.7], np.float32))
+    with pytest.raises(ValueError, match=r"support, \[0.1\] to \[0.7\], in row 0: \[0.9\]\. "):
+        Events(x=x[:1], theta=np.array([[0.9]], np.float32), prior=law)
+
+
 def test_the_description_gives_it_back(pool):
     weights = pool[1]
     exponents = nuisance_exponents(weights[:, 0], [1.1 * weights[:, 0]], [0.8 * weights[:, 0]])

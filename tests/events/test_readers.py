@@ -1,6 +1,7 @@
 """Readers of foreign files; those of MadMiner were written by it (tests/data/madminer/make.py)."""
 
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from inferostatic.events.madminer import read_madminer, read_madminer_samples
 from inferostatic.events.morphing import Morphing
 from inferostatic.events.pool import WeightedPool
 from inferostatic.events.root import read_root
+from inferostatic.world.discrete import Discrete
 from inferostatic.world.prior import Normal, Uniform
 from inferostatic.world.product import Product
 
@@ -146,6 +148,51 @@ def test_events_drawn_from_a_madminer_file():
     assert one.theta_names == NAMES
 
 
+def test_events_at_a_benchmark_by_its_name():
+    pool = read_madminer(DATA / "nuisance.h5")
+    assert pool.morphing is not None
+    at = pool.weight_names.index("a")
+    expected = [*pool.morphing.benchmarks[at], 0, 0]
+    assert any(expected)
+    events = pool.events("a", 20, seed=1)
+    assert (events.theta == expected).all()
+    np.testing.assert_array_equal(events.x, pool.events(expected, 20, seed=1).x)
+    with pytest.raises(ValueError, match=r"these benchmarks, and 'SM' is not among them: a, .*sm"):
+        pool.events("SM", 20, seed=1)
+    few = Morphing.of_degree(1, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="has 3 benchmarks and this pool 6 weights, sm, a"):
+        pool.events("sm", 20, seed=1, morphing=few)
+
+
+def test_names_of_the_prior_and_of_the_pool():
+    pool, varied = read_madminer(DATA / "toy.h5"), read_madminer(DATA / "nuisance.h5")
+    low, high = [-0.3, -0.3], [0.3, 0.3]
+    with pytest.raises(ValueError, match=r"prior are a, b, and those of this pool CWL2, CPWL2; "):
+        pool.events(Uniform(low, high, names=["a", "b"]), 10, seed=1)
+    physics = Uniform(low, high, names=NAMES)
+    words = (
+        r"2 parameters \(CWL2, CPWL2\) and 2 nuisance parameters \(scale, pdf\), and the prior is "
+        r"one of 2: CWL2, CPWL2; add them last: ist.Product\(\[prior, ist.Normal\(\[0, 0\], \[1, 1"
+    )
+    with pytest.raises(ValueError, match=words):
+        varied.events(physics, 10, seed=1)
+    with pytest.raises(ValueError, match=r"one of 3: theta0, theta1, theta2\.$"):
+        varied.events(Uniform([0.0] * 3, [0.1] * 3), 10, seed=1)
+    with pytest.raises(ValueError, match=r"4 finite numbers \(CWL2, CPWL2, scale, pdf\)"):
+        varied.events([0.0, 0.0], 10, seed=1)
+    # What the message proposes works, with names where there were none.
+    events = varied.events(Product([physics, Normal([0, 0], [1, 1])]), 10, seed=1)
+    assert events.prior is not None
+    assert events.prior.names == events.theta_names == varied.theta_names
+    swapped = Product([Uniform(low, high, names=NAMES[::-1]), Normal([0, 0], [1, 1])])
+    with pytest.raises(ValueError, match="but the order here is CWL2, CPWL2, scale, pdf"):
+        varied.events(swapped, 10, seed=1)
+    # Not every prior is made from the fields that it keeps.
+    points = Discrete([[0.0, 0.0], [0.1, 0.1]])
+    assert pool.events(points, 10, seed=1).theta_names == NAMES
+    assert points.names == ("theta0", "theta1")
+
+
 def test_the_exponents_of_a_madminer_file():
     pool = read_madminer(DATA / "nuisance.h5")
     assert pool.nuisance is not None
@@ -166,10 +213,33 @@ def test_incomplete_madminer_files(tmp_path):
         read_madminer(tmp_path / "some.h5")
 
 
+def test_what_is_no_madminer_file(tmp_path):
+    pytest.importorskip("h5py")
+    with pytest.raises(ValueError, match=r"x_ratio.npy' is not an HDF5 file; .*madminer_samples"):
+        read_madminer(DATA / "x_ratio.npy")
+    with pytest.raises(ValueError, match=r"is a folder; for sets of .npy files use ist\.read_mad"):
+        read_madminer(DATA)
+    (tmp_path / "cut.h5").write_bytes((DATA / "toy.h5").read_bytes()[:3000])
+    with pytest.raises(ValueError, match=r"cut.h5' cannot be opened, .* ends early"):
+        read_madminer(tmp_path / "cut.h5")
+
+
+def test_wrong_folders_of_sets(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*none'; pass the one where x_<name>"):
+        read_madminer_samples(tmp_path / "none")
+    with pytest.raises(ValueError, match=r"is a file; pass the folder .*, such as '.*madminer', "):
+        read_madminer_samples(DATA / "x_ratio.npy")
+    with pytest.raises(ValueError, match=r"has 0 sets, no file x_….npy; say which"):
+        read_madminer_samples(tmp_path)
+    (tmp_path / "x_a.npy").write_bytes(b"no array")
+    with pytest.raises(ValueError, match=r"x_a.npy' cannot be read as an array of NumPy \("):
+        read_madminer_samples(tmp_path)
+
+
 def test_wrong_sets(tmp_path):
     with pytest.raises(ValueError, match=r"has 7 sets, density, .*; say which one by name="):
         read_madminer_samples(DATA)
-    with pytest.raises(FileNotFoundError, match="x_none.npy"):
+    with pytest.raises(FileNotFoundError, match=r"x_none.npy'; .* has 7 sets, density, .* name="):
         read_madminer_samples(DATA, "none")
     np.save(tmp_path / "x_a.npy", np.ones((4, 1)))
     np.save(tmp_path / "theta_a.npy", np.ones((3, 1)))
@@ -245,6 +315,15 @@ def test_a_root_file_that_is_not_there(tmp_path):
     pytest.importorskip("uproot")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_root(tmp_path / "none.root", "tree", x=["a"], theta=["b"])
+
+
+@pytest.mark.parametrize("content", [b"", b"text", bytes(range(256)) * 20])
+def test_what_is_no_root_file(tmp_path, content):
+    pytest.importorskip("uproot")
+    path = tmp_path / "other.root"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"other.root is not a ROOT file, .* pass a .root file"):
+        read_root(path, "tree", x=["a"], theta=["b"])
 
 
 # Les Houches events.
@@ -332,6 +411,57 @@ def test_wrong_lhe_files(lhe_file, tmp_path):
     cut.write_text(HEAD + "</LesHouchesEvents>\n")
     with pytest.raises(ValueError, match="holds no events"):
         read_lhe(cut, OBSERVABLES, theta=[0.5])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"text",
+        bytes(range(256)),
+        b"\x1f\x8bno gzip",
+        b"<a><b/></a>",
+        b"<LesHouchesEvents><init>\n1 2\n</init></LesHouchesEvents>",
+    ],
+)
+def test_what_is_no_lhe_file(tmp_path, content):
+    pytest.importorskip("pylhe")
+    path = tmp_path / "other.lhe"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"other.lhe cannot be read as an LHE file \("):
+        read_lhe(path, OBSERVABLES, theta=[0.5])
+
+
+def test_an_event_with_text_among_its_numbers(lhe_file):
+    lhe_file.write_text(lhe_file.read_text().replace("5.0 12.0", "5.0 x"))
+    with pytest.raises(ValueError, match=r"events.lhe is damaged or ends early \(ValueError"):
+        read_lhe(lhe_file, OBSERVABLES, theta=[0.5])
+
+
+def broken(event) -> float:
+    return event.particles[2 if event.particles[2].px < 5 else 7].px
+
+
+@pytest.mark.parametrize("read", [lambda f, o: read_lhe(f, o, theta=[0.5]), read_lhe_weights])
+def test_wrong_observables(lhe_file, read):
+    with pytest.raises(TypeError, match=r"dictionary of functions .* by name, .*; got list\."):
+        read(lhe_file, ["pt"])
+    with pytest.raises(TypeError, match="'pt' must be a function of one event .*; got str"):
+        read(lhe_file, {"pt": "pt"})
+    with pytest.raises(RuntimeError, match="'px' failed in event 1: IndexError: list") as caught:
+        read(lhe_file, {"pt": pt, "px": broken})
+    assert isinstance(caught.value.__cause__, IndexError)
+    with pytest.raises(ValueError, match="'p' must be one number .* got None in event 0"):
+        read(lhe_file, {"p": lambda event: None})
+
+
+def test_an_lhe_file_without_named_weights(lhe_file):
+    text = re.sub(r"<rwgt>.*?</rwgt>\n", "", lhe_file.read_text(), flags=re.DOTALL)
+    lhe_file.write_text(text)
+    for weights in (None, ["sm"]):
+        with pytest.raises(ValueError, match=r"no named weights \(<rwgt>\); use ist.read_lhe"):
+            read_lhe_weights(lhe_file, OBSERVABLES, weights)
+    assert len(read_lhe(lhe_file, OBSERVABLES, theta=[0.5])) == 3
 
 
 # Optional packages.

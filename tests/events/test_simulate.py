@@ -1,6 +1,7 @@
 """Simulating: the seed decides everything, the grouping into calls nothing."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -201,3 +202,19 @@ def test_wrong_latent_variables_are_told(made, told) -> None:
 
     with pytest.raises((TypeError, ValueError), match=told):
         ist.simulate(Simulator(), ist.Uniform([0.0], [1.0]), 20, seed=1, progress_bar=False)
+
+
+class _Half:
+    def simulate_latent(self, theta: np.ndarray, rng: np.random.Generator) -> Any:
+        return theta, theta
+
+
+class _CallableHalf(_Half):
+    def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return theta
+
+
+@pytest.mark.parametrize("simulator", [_Half(), _CallableHalf()])
+def test_latent_variables_without_their_density_are_told(simulator: Any) -> None:
+    with pytest.raises(TypeError, match=r"simulate_latent but not joint_log_prob\(x, z, theta\)"):
+        ist.simulate(simulator, ist.Uniform([0.0], [1.0]), 20, seed=1, progress_bar=False)

@@ -216,6 +216,79 @@ def test_missing_arrays_are_told(events: ist.Events) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "names", "told"),
+    [
+        (ist.SALLY(), ["t_xz"], "Did you mean 'joint_score' (the joint score at the event's θ) in"),
+        (ist.SALLY(), ["Joint_Scores"], "in place of 'Joint_Scores'?"),
+        (ist.ALICE(), ["log_r_xz"], "Did you mean 'log_joint_ratio' (ln p_lat at the event's θ"),
+        (
+            ist.ALICE(),
+            ["r_xz", "theta1"],
+            "'partner' (the other θ of the pair) in place of",
+        ),
+        (ist.ALICE(), ["joint_score"], "ist.SALLY() learns from these."),
+    ],
+)
+def test_other_names_of_arrays_are_recognised(
+    events: ist.Events, method: AbstractMethod, names: list[str], told: str
+) -> None:
+    part = events[:50]
+    wrong = ist.Events(x=part.x, theta=part.theta, latent=dict.fromkeys(names, part.theta))
+    with pytest.raises(ValueError, match="neither") as error:
+        method.supply(wrong)
+    assert told in str(error.value)
+
+
+def test_no_question_where_no_name_is_close(events: ist.Events) -> None:
+    part = events[:50]
+    wrong = ist.Events(x=part.x, theta=part.theta, latent={"parton": part.theta})
+    with pytest.raises(ValueError, match=r"are \['parton'\]\.$"):
+        ist.ALICE().supply(wrong)
+    with pytest.raises(ValueError, match=r"Did you mean 'z' in place of 'Z'\?$"):
+        ist.Latent({"Z": part.theta}, ist.JointDensity(PROBLEM.joint_log_prob))
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x, z, t: jnp.ones((2, 3)) @ jnp.ones(2), "TypeError: dot_general requires"),
+        (lambda x, z, t: float(t[0]), "ConcretizationTypeError: Abstract tracer value"),
+        (lambda x, z, t: np.log(t[0]), "Use jax.numpy and no float()"),
+        (lambda x, z, t: {}["a"], "KeyError: 'a'."),
+        (lambda x, z, t: None, "ValueError: None"),
+    ],
+)
+def test_a_joint_density_that_fails_is_told(events: ist.Events, function: Any, told: str) -> None:
+    latent = ist.Latent({"z": events.latent["z"]}, ist.JointDensity(function))
+    wrong = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent=latent)
+    dims = events.x.shape[1], events.latent["z"].shape[1], events.theta.shape[1]
+    shapes = "x ({},), z ({},), θ ({},): it must be a JAX function (x, z, theta)".format(*dims)
+    for method in (ist.ALICE(), ist.SALLY()):
+        with pytest.raises(TypeError, match="the joint density failed on one event") as error:
+            method.supply(wrong)
+        assert shapes in str(error.value)
+        assert told in str(error.value)
+        assert "\n" not in str(error.value)
+        assert "https" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x, z: 0.0, r"three arguments, .* takes \(x, z\)"),
+        (lambda x, z, t, more: 0.0, r"takes \(x, z, t, more\)"),
+        (3.0, "takes a JAX function .* got float"),
+        (dict, "got the class dict itself"),
+    ],
+)
+def test_what_is_no_joint_density(function: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        ist.JointDensity(function)
+    ist.JointDensity(lambda x, z, t, more=1.0: more)
+    ist.JointDensity(jax.jit(PROBLEM.joint_log_prob))
+
+
+@pytest.mark.parametrize(
     ("broken", "told"),
     [
         (lambda x, z, t: -PROBLEM.joint_log_prob(x, z, t), "upside down|wrong sign"),

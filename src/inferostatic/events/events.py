@@ -17,6 +17,7 @@ from ..inputs import (
     require_finite,
     require_float32,
     require_order,
+    rounded,
     row_slices,
     warn_user,
 )
@@ -209,7 +210,7 @@ class Events:
             raise ValueError(
                 "the law of θ is read off the events, in proportion to their weights, but "
                 f"{int((total <= 0).sum())} parameter point(s) have a total weight that is not "
-                f"positive, such as θ = {points[total <= 0][0].tolist()}. Give prior=, the law the "
+                f"positive, such as θ = {rounded(points[total <= 0][0])}. Give prior=, the law the "
                 "θ were drawn from, or remove those points."
             )
         return Discrete(points, total, names=self.theta_names)
@@ -318,14 +319,14 @@ def _check_prior(theta: np.ndarray, x: np.ndarray, prior: AbstractPrior) -> None
         if not good.all():
             raise ValueError(
                 f"theta is none of the prior's {len(prior.points)} points in {bad_rows(good)}: "
-                f"{theta[~good][0].tolist()}. `prior` must be the law the stored θ were drawn "
+                f"{rounded(theta[~good][0])}. `prior` must be the law the stored θ were drawn "
                 f"from; leave it out for a finite set of points.{swapped}"
             )
     if not good.all():
         low, high = prior.support
         raise ValueError(
-            f"theta lies outside the prior's support, {low.tolist()} to {high.tolist()}, in "
-            f"{bad_rows(good)}: {theta[~good][0].tolist()}. `prior` must be the law the stored θ "
+            f"theta lies outside the prior's support, {rounded(low)} to {rounded(high)}, in "
+            f"{bad_rows(good)}: {rounded(theta[~good][0])}. `prior` must be the law the stored θ "
             f"were drawn from.{swapped}"
         )
 

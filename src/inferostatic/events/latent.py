@@ -8,7 +8,9 @@ benchmark points with a morphing between them.
 """
 
 import abc
-from collections.abc import Callable, Iterator, Mapping
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -17,11 +19,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..inputs import Input, as_floats, kind_of, require_finite
+from ..inputs import Input, as_floats, in_short, kind_of, require_finite
 from ..memory_map import is_mapped, require_whole
 
 #: Names under which stored numbers are looked for.
 JOINT_SCORE, LOG_JOINT_RATIO, PARTNER = "joint_score", "log_joint_ratio", "partner"
+#: Other names that users and MadMiner have for them, and what an array of that name must hold.
+OTHER_NAMES = {
+    JOINT_SCORE: ("t_xz", "t_xz0", "t", "score", "scores"),
+    LOG_JOINT_RATIO: ("r_xz", "log_r_xz", "joint_ratio", "log_ratio", "log_r"),
+    PARTNER: ("theta1", "theta_1", "theta_partner", "other_theta"),
+}
+MEANING = {
+    JOINT_SCORE: "the joint score at the event's θ",
+    LOG_JOINT_RATIO: "ln p_lat at the event's θ less ln p_lat at 'partner'",
+    PARTNER: "the other θ of the pair",
+}
 
 
 class AbstractJoint(eqx.Module):
@@ -62,6 +75,25 @@ class JointDensity(AbstractJoint):
     function: Callable[..., Any] = eqx.field(static=True)
     name: str = eqx.field(static=True, default="z")
 
+    def __check_init__(self) -> None:
+        """A function of three arguments is needed."""
+        if not callable(self.function) or isinstance(self.function, type):
+            raise TypeError(
+                "JointDensity takes a JAX function (x, z, theta) of one event that returns one "
+                f"number; got {kind_of(self.function)}."
+            )
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):  # some compiled functions do not tell theirs
+            return
+        try:
+            signature.bind(None, None, None)
+        except TypeError as error:
+            raise TypeError(
+                "JointDensity calls its function with three arguments, (x, z, theta) of one event; "
+                f"got one that takes {signature}. Make it a function of these three alone."
+            ) from error
+
     @property
     def names(self) -> tuple[str, ...]:
         """The array of latent variables."""
@@ -71,13 +103,20 @@ class JointDensity(AbstractJoint):
         self, x: Float[Array, " x_dim"], latent: Mapping[str, Array], theta: Float[Array, " d"]
     ) -> Float[Array, ""]:
         """The function's value."""
+        z = latent[self.name]
         try:
-            value = jnp.asarray(self.function(x, latent[self.name], theta))
-        except jax.errors.JAXTypeError as error:
+            value = jnp.asarray(self.function(x, z, theta))
+        except Exception as error:  # whatever a user's function raises
+            remedy = ""
+            if isinstance(error, jax.errors.JAXTypeError):
+                remedy = (
+                    " Use jax.numpy and no float() or Python branches on values; where that cannot "
+                    f"be, store its results as arrays, latent={{'{JOINT_SCORE}': …}}."
+                )
             raise TypeError(
-                "a joint density is evaluated inside the compiled loop and must be JAX-traceable "
-                "(jax.numpy, no Python branches on values). Where it cannot be, store its results "
-                f"as arrays, latent={{'{JOINT_SCORE}': …}}: {error}"
+                f"the joint density failed on one event with shapes x {jnp.shape(x)}, {self.name} "
+                f"{jnp.shape(z)}, θ {jnp.shape(theta)}: it must be a JAX function (x, z, theta) of "
+                f"one event that returns one number; {in_short(error)}.{remedy}"
             ) from error
         if value.shape != ():
             raise ValueError(
@@ -119,6 +158,7 @@ class Latent(Mapping[str, np.ndarray]):
             raise ValueError(
                 f"the joint density reads the latent array {missing[0]!r}, which is not among "
                 f"those given, {sorted(self.arrays) or 'none'}."
+                f"{did_you_mean(missing[:1], self.arrays)}"
             )
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -166,6 +206,19 @@ def checked_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Lat
         require_whole(values, f"latent {name!r}")
         require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")
     return found
+
+
+def did_you_mean(wanted: Iterable[str], given: Iterable[str]) -> str:
+    """A question, where latent arrays seem to be there under other names; else nothing."""
+    left = {name.lower(): name for name in given if name not in MEANING}
+    found = []
+    for name in wanted:
+        other = [left[key] for key in OTHER_NAMES.get(name, ()) if key in left]
+        other += [left[key] for key in difflib.get_close_matches(name.lower(), left, cutoff=0.8)]
+        if other:
+            meaning = f" ({MEANING[name]})" if name in MEANING else ""
+            found.append(f"{name!r}{meaning} in place of {other[0]!r}")
+    return f" Did you mean {' and '.join(found)}?" if found else ""
 
 
 def kept(array: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..inputs import Input, as_floats, bad_rows, warn_user
+from ..inputs import Input, as_floats, bad_rows, in_short, warn_user
 from ..world.prior import AbstractPrior
 from .events import Events
 from .latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, Latent
@@ -37,7 +37,7 @@ def read_madminer(path: str | Path) -> WeightedPool:
         path: an HDF5 file with analysed events, such as its `LHEReader` or `DelphesReader` saves.
     """
     h5py = import_reader("h5py", "MadMiner files")
-    with h5py.File(_existing(path), "r") as file:
+    with _opened(h5py, path) as file:
         weights = _required(file, "samples/weights", path, "Has the analysis of events been run?")
         x = _required(file, "samples/observations", path, "Has the analysis been run?")
         parameters = _names(_required(file, "parameters/names", path))
@@ -113,10 +113,26 @@ def _exponents(
     return nuisance_exponents(column[reference[0]], ups, downs)
 
 
-def _existing(path: str | Path) -> str:
+def _opened(h5py: Any, path: str | Path) -> Any:  # noqa: ANN401
+    if Path(path).is_dir():
+        raise ValueError(
+            f"{str(path)!r} is a folder; for sets of .npy files use ist.read_madminer_samples, or "
+            "pass one HDF5 file in it."
+        )
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    return str(path)
+    if not h5py.is_hdf5(str(path)):
+        raise ValueError(
+            f"{str(path)!r} is not an HDF5 file; pass one that MadMiner saved, or for sets of .npy "
+            "files use ist.read_madminer_samples with their folder."
+        )
+    try:
+        return h5py.File(str(path), "r")
+    except OSError as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be opened, because it is damaged, ends early or is still being "
+            f"written; save it again ({in_short(error)})."
+        ) from error
 
 
 def _required(file: Mapping[str, Any], key: str, path: str | Path, hint: str = "") -> np.ndarray:
@@ -158,11 +174,15 @@ def read_madminer_samples(
         x_names: names of the columns of x.
         theta_names: names of the columns of θ.
     """
+    _require_folder(folder)
     name = _only_name(folder) if name is None else name
     arrays = {path.name[: -len(f"_{name}.npy")]: path for path in _files(folder, name)}
     if "x" not in arrays:
-        raise FileNotFoundError(f"there is no file {str(Path(folder) / f'x_{name}.npy')!r}.")
-    found = {key: as_floats(np.load(path), path.name) for key, path in arrays.items()}
+        raise FileNotFoundError(
+            f"there is no file {str(Path(folder) / f'x_{name}.npy')!r}; {_sets(folder)}. Say which "
+            "one by name=."
+        )
+    found = {key: as_floats(_loaded(path), path.name) for key, path in arrays.items()}
     n = len(found["x"])
     for key, values in found.items():
         if len(values) != n:
@@ -244,11 +264,44 @@ def _files(folder: str | Path, name: str) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _only_name(folder: str | Path) -> str:
-    names = sorted(path.name[2:-4] for path in Path(folder).glob("x_*.npy"))
-    if len(names) != 1:
+def _loaded(path: Path) -> np.ndarray:
+    try:
+        return np.load(path)
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(
-            f"{str(folder)!r} has {len(names)} sets, {', '.join(names) or 'no file x_….npy'}; "
-            "say which one by name=."
+            f"{str(path)!r} cannot be read as an array of NumPy ({in_short(error)}); make the set "
+            "again."
+        ) from error
+
+
+def _require_folder(folder: str | Path) -> None:
+    path = Path(folder)
+    if path.is_file():
+        raise ValueError(
+            f"{str(folder)!r} is a file; pass the folder where x_<name>.npy and the others lie, "
+            f"such as {str(path.parent)!r}, and the name= of the set. For an HDF5 file use "
+            "ist.read_madminer."
         )
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {str(folder)!r}; pass the one where x_<name>.npy and the others "
+            "lie."
+        )
+
+
+def _set_names(folder: str | Path) -> list[str]:
+    return sorted(path.name[2:-4] for path in Path(folder).glob("x_*.npy"))
+
+
+def _sets(folder: str | Path) -> str:
+    """The sets there are, for a message."""
+    names = _set_names(folder)
+    several = "set" if len(names) == 1 else "sets"
+    return f"{str(folder)!r} has {len(names)} {several}, {', '.join(names) or 'no file x_….npy'}"
+
+
+def _only_name(folder: str | Path) -> str:
+    names = _set_names(folder)
+    if len(names) != 1:
+        raise ValueError(f"{_sets(folder)}; say which one by name=.")
     return names[0]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import ndarray
 
-from ..inputs import Input, as_count, as_floats, as_rows, as_seed, kind_of, warn_user
+from ..inputs import Input, as_count, as_floats, as_rows, as_seed, kind_of, rounded, warn_user
 from ..progress import progress
 from ..world.prior import AbstractPrior
 from .events import Events
@@ -64,7 +64,7 @@ def morphed_events(
     components = morphing.components(weights)
     if len(rows) != len(components):
         raise ValueError(f"x has {len(rows)} events and weights {len(components)}.")
-    theta = _thetas(prior, as_count(n, "n"), morphing, seed)
+    theta = _thetas(prior, as_count(n, "n"), morphing, theta_names, seed)
     table = np.asarray(weights, np.float64)
     nu = theta[:, morphing.dim :]
     reach = REACH_MARGIN * float(np.abs(nu).max()) if nu.size and np.any(nu) else REACH
@@ -83,22 +83,37 @@ def morphed_events(
     )
 
 
-def _thetas(prior: AbstractPrior | Input, n: int, morphing: Morphing, seed: int) -> ndarray:
+def _thetas(
+    prior: AbstractPrior | Input,
+    n: int,
+    morphing: Morphing,
+    names: Sequence[str] | None,
+    seed: int,
+) -> ndarray:
     dim = morphing.dim + morphing.nuisances
+    known = [] if names is None or len(names) != dim else list(names)
     if isinstance(prior, AbstractPrior):
         if prior.dim != dim:
+            zeros, ones = [0] * morphing.nuisances, [1] * morphing.nuisances
+            remedy = f"; add them last: ist.Product([prior, ist.Normal({zeros}, {ones})])"
             raise ValueError(
-                f"the morphing has {morphing.dim} parameters and {morphing.nuisances} nuisance "
-                f"parameters, and the prior is one of {prior.dim}: {', '.join(prior.names)}."
+                f"the morphing has {morphing.dim} parameters{_listed(known[: morphing.dim])} and "
+                f"{morphing.nuisances} nuisance parameters{_listed(known[morphing.dim :])}, and "
+                f"the prior is one of {prior.dim}: {', '.join(prior.names)}"
+                f"{remedy if prior.dim == morphing.dim else ''}."
             )
         return prior.sample(n, seed=seed)
     point = as_floats(prior, "prior")
     if point.shape != (dim,) or not np.isfinite(point).all():
         raise ValueError(
             f"prior must be a prior such as ist.Uniform(low, high), or one θ of {dim} finite "
-            f"numbers for all events; got shape {point.shape}."
+            f"numbers{_listed(known)} for all events; got shape {point.shape}."
         )
     return np.tile(point.astype(np.float64), (n, 1))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _draw(
@@ -157,7 +172,7 @@ def _effective(rate: ndarray, total: ndarray, theta: ndarray) -> ndarray:
     good = total > 0
     if not good.all():
         raise ValueError(
-            f"the total rate at θ = {theta[~good][0].tolist()} is {total[~good][0]:.3g} in units "
+            f"the total rate at θ = {rounded(theta[~good][0])} is {total[~good][0]:.3g} in units "
             "of the largest component; it must be positive. Is this θ too far from the "
             "benchmarks, or are the weights too noisy?"
         )
@@ -170,7 +185,7 @@ def _tell_overlap(effective: ndarray, pool: int, theta: ndarray, n: int) -> None
     few = effective[worst]
     cause = "weights that do not overlap" if few < POOR_OVERLAP * pool else "a small pool"
     what = (
-        f"{cause}: at θ = {theta[worst].tolist()} only {few:.3g} effective events, (Σw)²/Σw², of "
+        f"{cause}: at θ = {rounded(theta[worst])} only {few:.3g} effective events, (Σw)²/Σw², of "
         f"the {pool} events of the pool carry the rate"
     )
     if few < FEWEST_EFFECTIVE:

@@ -19,7 +19,15 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ..inputs import Input, as_floats, as_rows, bad_rows, require_finite, warn_user
+from ..inputs import (
+    Input,
+    as_floats,
+    as_rows,
+    bad_rows,
+    require_finite,
+    rounded,
+    warn_user,
+)
 from ..serial import known
 from .latent import AbstractJoint, Latent
 from .nuisance import Exponents, RateResponse, all_powers, fit_response
@@ -56,6 +64,8 @@ class Morphing(AbstractJoint):
         response: how the rates depend on these, filled in by `with_sample`.
 
     >>> morphing = Morphing.of_degree(2, [[0.0], [1.0], [2.0]])
+    >>> morphing
+    Morphing(1 parameter, 3 monomials, 3 benchmarks)
     >>> morphing.weights_at([3.0]).round(6).tolist()
     [1.0, -3.0, 3.0]
     """
@@ -96,10 +106,18 @@ class Morphing(AbstractJoint):
             if self.rates.shape != (len(self.benchmarks),) or not (self.rates > 0).all():
                 raise ValueError(
                     f"rates must be {len(self.benchmarks)} positive numbers, one for each "
-                    f"benchmark; got {self.rates.tolist()}."
+                    f"benchmark; got {rounded(self.rates)}."
                 )
             self.rate_components = self.inverse @ self.rates
         self.nuisances, self.response = int(nuisances), response
+
+    def __repr__(self) -> str:
+        """One line."""
+        counts = [(self.dim, "parameter"), (self.nuisances, "nuisance parameter")]
+        counts += [(len(self.powers), "monomial"), (len(self.benchmarks), "benchmark")]
+        shown = [f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
+        rates = "" if self.rates is None else ", with total rates"
+        return f"Morphing({', '.join(shown)}{rates})"
 
     @classmethod
     def of_degree(
@@ -201,7 +219,7 @@ class Morphing(AbstractJoint):
             good = self.rates_of_events(weights, point)[:, 0] > 0
             if not good.all():
                 raise ValueError(
-                    f"the morphed rate at θ = {point.tolist()} is not positive in "
+                    f"the morphed rate at θ = {rounded(point)} is not positive in "
                     f"{bad_rows(good)}, where ln p_lat does not exist. Put benchmarks nearer to "
                     "this θ, or remove these events if their weights are noise."
                 )
@@ -221,7 +239,7 @@ class Morphing(AbstractJoint):
         totals = table.sum(axis=0)
         if not (totals > 0).all():
             raise ValueError(
-                f"the weights of the sample add up to {totals.tolist()} at the benchmarks; every "
+                f"the weights of the sample add up to {rounded(totals)} at the benchmarks; every "
                 "total rate must be positive."
             )
         self._require_polynomial(table)
@@ -247,7 +265,7 @@ class Morphing(AbstractJoint):
             return
         told = (
             f"the polynomial misses the weights at benchmark {worst}, θ = "
-            f"{np.round(self.benchmarks[worst], 6).tolist()}, by {off[worst]:.1%} (rms): raise its "
+            f"{rounded(self.benchmarks[worst])}, by {off[worst]:.1%} (rms): raise its "
             "degree, or put the columns of weights in the order of the benchmarks."
         )
         if off[worst] > MISSED_BY_FAR:
@@ -341,7 +359,7 @@ def _as_powers(powers: Input) -> ndarray:
     if not (whole == table).all() or (whole < 0).any() or table.size == 0:
         raise ValueError(
             "powers must be whole numbers of at least 0, one row for each component and one "
-            f"column for each parameter; got {table.tolist()}."
+            f"column for each parameter; got {rounded(table)}."
         )
     if len(np.unique(whole, axis=0)) < len(whole):
         raise ValueError(f"every component may be listed once; got powers {whole.tolist()}.")

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ..inputs import Input, as_floats, bad_rows, require_finite, warn_user
+from ..inputs import Input, as_floats, bad_rows, require_finite, rounded, warn_user
 from ..serial import known
 
 #: Terms of the polynomial at most; with many nuisance parameters they bound its degree.
@@ -194,7 +194,7 @@ def _log_rates(weights: ndarray, exponents: Exponents, nu: ndarray, origin: ndar
     if not good.all():
         raise ValueError(
             "the total rate of the sample is not positive at every nuisance parameter within the "
-            f"reach, such as ν = {nu[~good][0].round(3).tolist()}. Use a smaller reach, or find "
+            f"reach, such as ν = {rounded(nu[~good][0].round(3))}. Use a smaller reach, or find "
             "the negative weights that grow there."
         )
     return np.log(ratio)

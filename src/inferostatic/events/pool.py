@@ -1,7 +1,9 @@
 """A pool of weighted events: what readers of foreign files give, and what events are drawn from."""
 
+import copy
 import dataclasses
 import importlib
+import re
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -58,7 +60,7 @@ class WeightedPool:
 
     def events(
         self,
-        prior: AbstractPrior | Input,
+        prior: AbstractPrior | Input | str,
         n: int,
         *,
         seed: int,
@@ -68,7 +70,8 @@ class WeightedPool:
         """Draw `n` events, θ from `prior` or all at one θ, as `ist.morphed_events` does.
 
         Args:
-            prior: law of θ, nuisance parameters last, or one θ.
+            prior: law of θ, nuisance parameters last, or one θ. The name of a benchmark stands
+                for its θ, with nuisance parameters at 0.
             n: number of events.
             seed: everything random follows from it.
             morphing: in place of the file's own, or where it has none.
@@ -82,11 +85,12 @@ class WeightedPool:
                 f"benchmarks in the order of {', '.join(self.weight_names)}."
             )
         theta_names = self.theta_names
+        if isinstance(prior, str):
+            prior = self._benchmark(prior, chosen)
         if isinstance(prior, AbstractPrior):
-            if theta_names is not None:
+            if theta_names is not None and prior.dim == len(theta_names):
                 prior = _named(prior, theta_names)
-                require_order(prior.names, theta_names, "the prior")
-            theta_names = prior.names
+            theta_names = prior.names if theta_names is None else theta_names
         return morphed_events(
             self.x,
             self.weights,
@@ -100,14 +104,43 @@ class WeightedPool:
             progress_bar=progress_bar,
         )
 
+    def _benchmark(self, name: str, morphing: Morphing) -> np.ndarray:
+        """θ of the benchmark of this name."""
+        if len(morphing.benchmarks) != len(self.weight_names):
+            raise ValueError(
+                f"the morphing has {len(morphing.benchmarks)} benchmarks and this pool "
+                f"{len(self.weight_names)} weights, {', '.join(self.weight_names)}; give one "
+                "benchmark for each of these, in their order."
+            )
+        if name not in self.weight_names:
+            raise ValueError(
+                "prior must be a prior such as ist.Uniform(low, high), one θ or the name of a "
+                f"benchmark; the pool has these benchmarks, and {closest(name, self.weight_names)}."
+            )
+        point = morphing.benchmarks[self.weight_names.index(name)]
+        return np.concatenate([point, np.zeros(morphing.nuisances)])
+
 
 def _named(prior: AbstractPrior, names: Sequence[str]) -> AbstractPrior:
-    """A prior whose parameters nobody named takes the names of the pool."""
-    unnamed = tuple(f"theta{i}" for i in range(prior.dim))
-    fields = {field.name for field in dataclasses.fields(prior)}
-    if prior.names != unnamed or "names" not in fields or len(names) != prior.dim:
+    """A prior whose parameters, or some of them, nobody named takes the names of the pool."""
+    given = [name for name in prior.names if name in names or not re.fullmatch(r"theta\d+", name)]
+    if not set(given) <= set(names):
+        raise ValueError(
+            f"the parameters of the prior are {', '.join(prior.names)}, and those of this pool "
+            f"{', '.join(names)}; make the prior with names={list(names)}."
+        )
+    require_order(prior.names, names, "the prior")
+    if any(own in names and own != name for own, name in zip(prior.names, names, strict=True)):
+        raise ValueError(
+            f"the parameters of the prior are {', '.join(prior.names)}, but the order here is "
+            f"{', '.join(names)}; make the prior in this order."
+        )
+    if not any(field.name == "names" for field in dataclasses.fields(prior)):
         return prior
-    return dataclasses.replace(prior, names=tuple(names))
+    # A copy: not all priors are made from the same fields that they keep.
+    renamed = copy.copy(prior)
+    object.__setattr__(renamed, "names", tuple(names))
+    return renamed
 
 
 def import_reader(name: str, what: str) -> ModuleType:

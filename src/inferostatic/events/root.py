@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..inputs import Input, as_floats
+from ..inputs import Input, as_floats, in_short
 from ..world.prior import AbstractPrior
 from .events import Events
 from .pool import closest, import_reader
@@ -40,7 +40,13 @@ def read_root(
     by_branch = _are_names(theta)
     x = [x] if isinstance(x, str) else list(x)
     parameters = ([theta] if isinstance(theta, str) else list(theta)) if by_branch else []  # type: ignore[call-overload]
-    with uproot.open(str(path)) as file:
+    try:
+        opened = uproot.open(str(path))
+    except Exception as error:  # uproot's kinds differ with what it meets first
+        raise ValueError(
+            f"{path} is not a ROOT file, or it is damaged ({in_short(error)}); pass a .root file."
+        ) from error
+    with opened as file:
         trees = [key.split(";")[0] for key in file]
         if tree not in trees:
             raise ValueError(f"{path} has these objects, and {closest(tree, trees)}.")

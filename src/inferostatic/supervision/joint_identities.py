@@ -24,7 +24,7 @@ from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
-from ..inputs import bad_rows, finite_rows, warn_user
+from ..inputs import bad_rows, finite_rows, rounded, warn_user
 from ..world.discrete import Discrete
 from ..world.prior import AbstractPrior
 
@@ -86,7 +86,7 @@ def joint_scores(events: Events) -> np.ndarray:
     if not good.all():
         raise ValueError(
             f"the joint density gives a score that is NaN or infinite in {bad_rows(good)}, at θ = "
-            f"{events.theta[~good][0].tolist()}. A density of 0 or below has no logarithm: events "
+            f"{rounded(events.theta[~good][0])}. A density of 0 or below has no logarithm: events "
             "must be possible at the θ they were simulated at."
         )
     return scores
@@ -231,7 +231,7 @@ def _of_fresh_pairs(
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"the joint density is 0, negative or NaN in {bad_rows(~bad)}, at θ = "
-            f"{events.theta[row].tolist()} or at {partner[row].tolist()}: events must be possible "
+            f"{rounded(events.theta[row])} or at {rounded(partner[row])}: events must be possible "
             "at the θ they were simulated at, and densities must not be negative anywhere."
         )
     near = fraction < SHORT

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..inputs import as_floats, bad_rows
+from ..inputs import as_floats, bad_rows, rounded
 from ..serial import Absent, known
 
 Width = float | tuple[float, ...] | Callable[..., Any]
@@ -371,7 +371,7 @@ def largest_widths(
     if not good.all():
         raise ValueError(
             f"the width function is not positive and finite in {bad_rows(good)}, for example "
-            f"{widths[~good][0].tolist()} at θ = {theta[~good][0].tolist()}."
+            f"{rounded(widths[~good][0])} at θ = {rounded(theta[~good][0])}."
         )
     slopes = jax.jit(jax.vmap(jax.jacfwd(kernel.widths, argnums=1)))(x32, theta32)
     return widths.max(axis=0), float(jnp.max(jnp.sum(jnp.abs(slopes), axis=2)))

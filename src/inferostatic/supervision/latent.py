@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..events.events import Events
-from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
+from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint, did_you_mean
+from ..inputs import rounded
 from ..serial import known
 from ..world.prior import AbstractPrior
 from ..world.simulator import Simulator
@@ -154,10 +155,13 @@ class FromJoint(AbstractSupervision):
             return with_latent(supply, events, joint.names, joint)
         stored = [name for name in (LOG_JOINT_RATIO, PARTNER) if name not in events.latent]
         if stored:
+            scores = JOINT_SCORE in events.latent
             raise ValueError(
                 f"this method learns from joint ratios, and these events have neither a joint "
                 f"density, latent=ist.Latent(arrays, ist.JointDensity(function)), nor the stored "
                 f"array {stored[0]!r}; their latent arrays are {sorted(events.latent) or 'none'}."
+                f"{did_you_mean(stored, events.latent)}"
+                + (" There are joint scores: ist.SALLY() learns from these." if scores else "")
             )
         if not (isinstance(self.of, LabelledPairs) and isinstance(self.of.law, Independent)):
             raise ValueError(
@@ -229,7 +233,7 @@ class JointScore(AbstractSupervision):
                 f"this method learns from joint scores, and these events have neither the latent "
                 f"array {JOINT_SCORE!r} nor a joint density, latent=ist.Latent(arrays, "
                 f"ist.JointDensity(function)); their latent arrays are "
-                f"{sorted(events.latent) or 'none'}."
+                f"{sorted(events.latent) or 'none'}.{did_you_mean([JOINT_SCORE], events.latent)}"
             )
         require_identities(_of_the_law(events, self.pairs))
         unit = self._unit(supply.law.prior, events)
@@ -248,7 +252,7 @@ class JointScore(AbstractSupervision):
         if len(self.unit) not in (1, dim) or not all(u > 0 for u in self.unit):
             raise ValueError(
                 f"unit must be one positive number, or one for each of the {dim} parameters; got "
-                f"{list(self.unit)}."
+                f"{rounded(self.unit)}."
             )
         return np.broadcast_to(np.asarray(self.unit, np.float32), (dim,)).copy()
 
@@ -316,7 +320,7 @@ def _at_reference(events: Events, reference: tuple[float, ...]) -> Events:
     if not there.any():
         raise ValueError(
             f"none of the {len(events)} events was simulated at the reference point "
-            f"{list(reference)}, where the local score is learned. Simulate there, "
+            f"{rounded(reference)}, where the local score is learned. Simulate there, "
             "ist.Events(x=x, theta=point, latent=…), or learn the score at every θ: "
             "ist.SALLY() without a reference."
         )

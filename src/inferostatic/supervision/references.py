@@ -11,6 +11,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
 from ..events.simulate import simulate_at
+from ..inputs import rounded
 from ..serial import known
 from ..world.discrete import Discrete
 from ..world.prior import AbstractPrior
@@ -73,7 +74,7 @@ class ReferencePoint(AbstractSupervision):
         if not reference.any() or reference.all():
             raise ValueError(
                 f"{int(reference.sum())} of {len(events)} stored events were simulated at the "
-                f"reference point {point.tolist()}; both these and others are needed. Pass the "
+                f"reference point {rounded(point)}; both these and others are needed. Pass the "
                 "events at the reference as reference=ist.Events(…), or draw them with "
                 "ist.draw(ist.CARL(reference=point), simulator, prior, n, seed=…)."
             )

@@ -17,6 +17,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
 from ..events.simulate import simulate_at
+from ..inputs import rounded
 from ..serial import known
 from ..world.prior import AbstractPrior
 from ..world.simulator import Simulator
@@ -80,8 +81,8 @@ class KernelScore(AbstractSupervision):
         inner_low, inner_high = trusted_region(prior, events.theta, farthest)
         if not (inner_low < inner_high).all():
             raise ValueError(
-                f"the kernel reaches {farthest.round(4).tolist()} and the simulated range is only "
-                f"{low.tolist()} to {high.tolist()}: no θ has all its displacements inside it. Use "
+                f"the kernel reaches {rounded(farthest.round(4))} and the simulated range is only "
+                f"{rounded(low)} to {rounded(high)}: no θ has all its displacements inside it. Use "
                 "a smaller width or simulate wider."
             )
         law = StoredLaw(prior, inner_low.astype(np.float32), inner_high.astype(np.float32))
@@ -135,7 +136,7 @@ def _refuse_gaps(law: StoredLaw, theta: np.ndarray, farthest: np.ndarray) -> Non
     for step in (0.999 * sign * farthest, -0.999 * sign * farthest):
         nowhere = np.isneginf(law.prior.log_prob(theta + step))
         if nowhere.any():
-            where = theta[nowhere][0].round(4).tolist()
+            where = rounded(theta[nowhere][0].round(4))
             raise ValueError(
                 "the prior's density vanishes inside its edges low and high, within the kernel's "
                 f"reach of θ = {where}: displacements from there were never simulated, which would "

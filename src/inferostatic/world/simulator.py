@@ -151,6 +151,15 @@ def _checked(x: Input, theta: np.ndarray, first_row: int, asked_because: str) ->
 
 def require_simulator(simulator: object) -> None:
     """Refuse what cannot be called with (theta, rng)."""
+    # One without the other would lose the latent variables without a word.
+    half = hasattr(simulator, "simulate_latent") and not hasattr(simulator, "joint_log_prob")
+    if half and not isinstance(simulator, type):
+        raise TypeError(
+            f"this simulator, {kind_of(simulator)}, has the method simulate_latent but not "
+            "joint_log_prob(x, z, theta), ln p(x, z; θ) of one event in JAX, which latent "
+            "information needs; add that method, or pass a function (theta, rng) -> x for events "
+            "without latent information."
+        )
     usable = callable(simulator) or isinstance(simulator, LatentSimulator)
     if not usable or isinstance(simulator, type):
         raise TypeError(
