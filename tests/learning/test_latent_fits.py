@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -167,7 +168,7 @@ def test_a_ratio_set_of_madminer_teaches_the_ratio_to_its_reference(tmp_path: Pa
     theta0, theta1 = PRIOR.sample(n, seed=11), np.tile(point, (n, 1))
     y = np.arange(n)[:, None] % 2
     x, z = CHAIN.simulate_latent(np.where(y, theta1, theta0), np.random.default_rng(12))
-    density = jax.vmap(CHAIN.joint_log_prob)
+    density: Any = jax.vmap(CHAIN.joint_log_prob)
     log_r = density(x, z, theta0) - density(x, z, theta1)
     t = jax.vmap(jax.grad(CHAIN.joint_log_prob, argnums=2))(x, z, theta0)
     arrays = dict(x=x, y=y, theta0=theta0, theta1=theta1, r_xz=np.exp(log_r)[:, None], t_xz=t)
