@@ -87,8 +87,7 @@ def test_joint_ratios_and_scores_are_those_of_madminer(file, name):
     if name == "double":
         events = read_madminer_samples(DATA, name)
     else:
-        with pytest.warns(UserWarning, match="30 of 60 events were drawn at θ₁"):
-            events = read_madminer_samples(DATA, name)
+        events = read_madminer_samples(DATA, name)
         assert "joint_score" not in events.latent
     here, score = joint(pool, events, events.theta)
     there, _ = joint(pool, events, events.latent["partner"])
@@ -98,8 +97,12 @@ def test_joint_ratios_and_scores_are_those_of_madminer(file, name):
     if name == "double":
         np.testing.assert_allclose(score, events.latent["joint_score"], atol=3e-5)
         return
+    from_0 = np.load(DATA / f"y_{name}.npy")[:, 0] == 0
+    off_reference = events.latent["joint_score_off_reference"]
+    np.testing.assert_allclose(score[from_0], off_reference[from_0], atol=3e-5)
+    assert not off_reference[~from_0].any()
     scored = read_madminer_samples(DATA, name, scored=True)
-    assert len(scored) == 30
+    assert (len(scored), set(scored.latent)) == (30, {"joint_score"})
     score = joint(pool, scored, scored.theta)[1]
     np.testing.assert_allclose(score, scored.latent["joint_score"], atol=3e-5)
     if name == "nuisance":
@@ -130,6 +133,34 @@ def test_the_theta_of_an_event_is_the_one_that_made_it():
     assert (events.latent["partner"] == theta[1 - y.astype(int), rows]).all()
     ln_r = np.log(np.load(DATA / "r_xz_double.npy")[:, 0])
     np.testing.assert_allclose(events.latent["log_joint_ratio"], np.where(y == 0, ln_r, -ln_r))
+
+
+def test_scores_at_one_theta_of_pairs_without_a_reference_are_left_out(tmp_path):
+    for name in ("x", "y", "theta0", "theta1", "r_xz"):
+        np.save(tmp_path / f"{name}_a.npy", np.load(DATA / f"{name}_double.npy"))
+    np.save(tmp_path / "t_xz_a.npy", np.load(DATA / "t_xz0_double.npy"))
+    count = int(np.load(DATA / "y_double.npy").sum())
+    with pytest.warns(UserWarning, match=f"{count} of 60 events were drawn at θ₁"):
+        events = read_madminer_samples(tmp_path)
+    assert set(events.latent) == {"partner", "log_joint_ratio"}
+
+
+@pytest.mark.parametrize("name", ["toy", "nuisance"])
+def test_events_at_a_reference_are_joined_to_others_of_the_pool(name):
+    pool = read_madminer(DATA / f"{name}.h5")
+    prior = Uniform([-0.3, -0.3], [0.3, 0.3], names=NAMES)
+    if name == "nuisance":
+        prior = Product([prior, Normal([0.0, 0.0], [1.0, 1.0], names=["scale", "pdf"])])
+    events = pool.events(prior, 200, seed=1)
+    point = np.zeros(prior.dim)
+    morphing = events.latent.joint
+    assert isinstance(morphing, Morphing)
+    there = pool.events(point, 100, seed=2, morphing=morphing)
+    both = Events.concatenate([events, there], prior=prior)
+    assert (len(both), both.prior, both.latent.joint) == (300, prior, morphing)
+    if name == "nuisance":  # of which the rate is fitted as far out as is asked for
+        with pytest.raises(ValueError, match=r"same joint density.*morphing=events\.latent\.joint"):
+            Events.concatenate([events, pool.events(point, 100, seed=2)], prior=prior)
 
 
 def test_events_drawn_from_a_madminer_file():

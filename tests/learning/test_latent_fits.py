@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.events.pool import WeightedPool
 
 CHAIN = ist.toys.GaussianChain()
 PRIOR = ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["mean", "log_width"])
@@ -135,6 +137,50 @@ def test_morphing_weights_teach_the_exact_ratios() -> None:
     exact = toy.log_prob(fresh, theta0) - toy.log_prob(fresh, theta1)
     off = np.mean(np.square(found.log_ratio(fresh, theta0, theta1) - exact)) / exact.var()
     assert off < 0.1
+
+
+@pytest.mark.slow
+def test_a_pool_and_its_events_at_a_reference_teach_the_ratio_to_it() -> None:
+    """Against the exact ratio of the couplings, from the lines of the documentation."""
+    toy = ist.toys.TwoCouplings()
+    prior, point = ist.Uniform([-0.5, -0.5], [0.5, 0.5]), np.array([0.2, -0.1])
+    x, z = toy.simulate_latent(np.zeros((20_000, 2)), np.random.default_rng(1))
+    benchmarks = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1.0]])
+    weights = toy.weights(z, benchmarks, theta=np.zeros(2))
+    morphing = ist.Morphing(toy.powers, benchmarks)
+    pool = WeightedPool(x, weights, ("x0", "x1"), tuple("abcdefg"), morphing)
+    events = pool.events(prior, 3000, seed=3, progress_bar=False)
+    same = events.latent.joint
+    assert isinstance(same, ist.Morphing)
+    at_reference = pool.events(point, 3000, seed=4, morphing=same, progress_bar=False)
+    both = ist.Events.concatenate([events, at_reference], prior=prior)
+    found = ist.fit(both, ist.ALICES(reference=point), network=NETWORK, training=QUICK, seed=2)
+    theta = prior.sample(3000, seed=8)
+    fresh = toy(theta, np.random.default_rng(5))
+    exact = toy.log_prob(fresh, theta) - toy.log_prob(fresh, point)
+    off = np.mean(np.square(found.log_ratio(fresh, theta, point) - exact)) / exact.var()
+    assert off < 0.05
+
+
+def test_a_ratio_set_of_madminer_teaches_the_ratio_to_its_reference(tmp_path: Path) -> None:
+    """Files as `sample_train_ratio` writes them: the score at θ0, whichever θ made the event."""
+    point, n = np.array([0.2, -0.1]), 4000
+    theta0, theta1 = PRIOR.sample(n, seed=11), np.tile(point, (n, 1))
+    y = np.arange(n)[:, None] % 2
+    x, z = CHAIN.simulate_latent(np.where(y, theta1, theta0), np.random.default_rng(12))
+    density: Any = jax.vmap(CHAIN.joint_log_prob)
+    log_r = density(x, z, theta0) - density(x, z, theta1)
+    t = jax.vmap(jax.grad(CHAIN.joint_log_prob, argnums=2))(x, z, theta0)
+    arrays = dict(x=x, y=y, theta0=theta0, theta1=theta1, r_xz=np.exp(log_r)[:, None], t_xz=t)
+    for name, values in arrays.items():
+        np.save(tmp_path / f"{name}_set.npy", values)
+    events = ist.read_madminer_samples(tmp_path, prior=PRIOR)
+    theta = PRIOR.sample(4000, seed=13)
+    fresh = CHAIN(theta, np.random.default_rng(14))
+    exact = CHAIN.log_prob(fresh, theta) - CHAIN.log_prob(fresh, point)
+    found = ist.fit(events, ist.ALICES(reference=point), network=NETWORK, training=QUICK, seed=2)
+    off = np.mean(np.square(found.log_ratio(fresh, theta, point) - exact)) / exact.var()
+    assert off < 0.05  # CARL, which learns from the labels alone, has 0.11
 
 
 def test_a_file_of_madminer_is_trained_on_in_two_lines() -> None:

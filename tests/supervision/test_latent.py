@@ -5,6 +5,7 @@ wrong variant (a sign, a unit, a score at another θ) must fail the same test.
 """
 
 import dataclasses
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -203,6 +204,140 @@ def test_stored_numbers_teach_the_same(events: ist.Events) -> None:
         assert largest(gradient_z(method, stored)) < PASSES
     with pytest.raises(ValueError, match="serves only the pair it was computed for"):
         ist.KCE(latent=True).supply(stored)
+
+
+POINT = [0.25, 0.1]
+
+
+def against(point: list[float], others: int, there: int) -> ist.Events:
+    """Stored pairs with one reference, the last of them from it, and joint scores of the others."""
+    drawn = BOX.sample(others + there, seed=9)
+    last = np.arange(len(drawn))[:, None] >= others
+    theta, partner = np.where(last, point, drawn), np.where(last, drawn, point)
+    x, z = PROBLEM.simulate_latent(theta, np.random.default_rng(3))
+    joint = jax.vmap(PROBLEM.joint_log_prob)
+    t = jax.vmap(jax.grad(PROBLEM.joint_log_prob, argnums=2))(x, z, theta)
+    latent = {
+        "log_joint_ratio": np.asarray(joint(x, z, theta) - joint(x, z, partner)),
+        "partner": partner,
+        "joint_score_off_reference": np.where(last, 0.0, t),
+    }
+    return ist.Events(x=x, theta=theta, prior=BOX, latent=latent)
+
+
+@pytest.fixture(scope="module")
+def stored_against_reference() -> ist.Events:
+    return against(POINT, N // 2, N // 3)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ist.ALICE(reference=POINT),
+        ist.ROLR(reference=POINT),
+        ist.LatentLoss(ist.Square(), reference=POINT),
+        ist.CASCAL(reference=POINT),
+        ist.RASCAL(reference=POINT),
+        ist.ALICES(reference=POINT),
+    ],
+    ids=str,
+)
+def test_stored_pairs_with_a_reference_teach_the_same(
+    stored_against_reference: ist.Events, method: AbstractMethod
+) -> None:
+    assert largest(gradient_z(method, stored_against_reference)) < PASSES
+
+
+def test_few_events_at_the_reference_break_no_identity() -> None:
+    """The label is made fair by weights, before identities are looked at."""
+    point = [0.9, -0.2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        supply = ist.ALICE(reference=point).supply(against(point, 15_000, 1000))
+    np.testing.assert_allclose(supply.weight[-1000:].sum(), 15_000)
+
+
+def test_the_stored_pair_is_the_one_that_is_asked_about(
+    stored_against_reference: ist.Events,
+) -> None:
+    method = ist.ROLR(reference=POINT)
+    supply = method.supply(stored_against_reference)
+    latent = stored_against_reference.latent
+    for row, sign in ((3, 1.0), (-3, -1.0)):
+        record: Any = method.supervise(
+            jax.tree.map(lambda leaf, row=row: leaf[row], supply.rows),
+            supply.law,
+            key=jax.random.key(0),
+        )
+        own = latent["partner"] if sign < 0 else stored_against_reference.theta
+        np.testing.assert_allclose(record.pair.theta0, own[row], rtol=1e-6)
+        np.testing.assert_allclose(record.pair.theta1, POINT, rtol=1e-6)
+        expected = [sign < 0, sign * latent["log_joint_ratio"][row]]
+        np.testing.assert_allclose(record.answer, expected, rtol=1e-6)
+
+
+class _TaughtEverywhere(JointScore):
+    """The joint score of events at the reference taken for 0."""
+
+    def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
+        record: Any = super().supervise(row, law, key=key)
+        return eqx.tree_at(lambda r: r.weight, record, record.pair.weight)
+
+
+def test_wrong_stored_pairs_do_not(stored_against_reference: ist.Events) -> None:
+    reference = ist.CARL(reference=POINT).supervision
+    for method, wrong in (
+        (ist.ALICE(reference=POINT), _Inverted(reference)),
+        (ist.ALICES(reference=POINT).methods[1], _TaughtEverywhere(reference)),
+    ):
+        broken = dataclasses.replace(method, supervision=wrong)
+        assert largest(gradient_z(broken, stored_against_reference)) > FAILS
+
+
+def test_stored_pairs_of_another_reference_are_refused(
+    events: ist.Events, stored_against_reference: ist.Events
+) -> None:
+    stored = stored_against_reference
+    elsewhere = np.array(stored.latent["partner"])
+    elsewhere[7] = [0.5, 0.5]
+    wrong = ist.Events(
+        x=stored.x,
+        theta=stored.theta,
+        prior=BOX,
+        latent={**stored.latent, "partner": elsewhere},
+    )
+    with pytest.raises(ValueError, match="in row 7 neither the event's θ nor its partner"):
+        ist.ALICE(reference=POINT).supply(wrong)
+    upside_down = {**stored.latent, "log_joint_ratio": -stored.latent["log_joint_ratio"]}
+    wrong = ist.Events(x=stored.x, theta=stored.theta, prior=BOX, latent=upside_down)
+    with pytest.raises(ValueError, match="violates an identity.*upside down"):
+        ist.ALICE(reference=POINT).supply(wrong)
+    with pytest.raises(ValueError, match=r"serves methods with reference=.*scored=True"):
+        ist.SALLY().supply(stored)
+    zero = {"joint_score_off_reference": np.zeros_like(stored.theta)}
+    unscored = ist.Events(x=stored.x, theta=stored.theta, prior=BOX, latent=zero)
+    with pytest.raises(ValueError, match="is 0 for all events.*give the θ₁ of the set"):
+        ist.CASCAL(reference=POINT).supply(unscored)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [ist.ALICES(reference=POINT), ist.CASCAL(reference=POINT), ist.SALLY(reference=POINT)],
+    ids=str,
+)
+def test_the_advice_for_missing_reference_events_works(
+    events: ist.Events, method: AbstractMethod
+) -> None:
+    with pytest.raises(ValueError, match=r"ist\.Discrete\(\[point\].*pool\.events\(point"):
+        method.supply(events[:500])
+    point = ist.Discrete([POINT], names=BOX.names)
+    at_reference = ist.simulate(PROBLEM, point, 500, seed=2, progress_bar=False)
+    both = ist.Events.concatenate([events[:500], at_reference], prior=BOX)
+    local = str(method) == "SALLY"
+    assert len(method.supply(both).weight) == (500 if local else 1000)
+    kind = {"ALICES": ist.ALICES, "CASCAL": ist.CASCAL, "SALLY": ist.SALLY}[str(method)]
+    with pytest.raises(TypeError, match=r"got Events\. Join these to the others"):
+        kind(reference=at_reference)
 
 
 def test_missing_arrays_are_told(events: ist.Events) -> None:

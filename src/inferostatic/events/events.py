@@ -182,8 +182,10 @@ class Events:
                 )
             if not eqx.tree_equal(part.latent.joint, first.latent.joint):
                 raise ValueError(
-                    "event sets to be joined must have the same joint density; got "
-                    f"{first.latent.joint} and {part.latent.joint}."
+                    "event sets to be joined must have the same joint density; got two, "
+                    f"{type(first.latent.joint).__name__} and {type(part.latent.joint).__name__}. "
+                    "Draw the second set with that of the first: pool.events(…, "
+                    "morphing=events.latent.joint), or ist.JointDensity with the same function."
                 )
             if (part.x_names, part.theta_names) != (first.x_names, first.theta_names):
                 raise ValueError(

@@ -24,6 +24,8 @@ from ..memory_map import is_mapped, require_whole
 
 #: Names under which stored numbers are looked for.
 JOINT_SCORE, LOG_JOINT_RATIO, PARTNER = "joint_score", "log_joint_ratio", "partner"
+#: Joint scores of the events of pairs with a reference; 0 for those at the reference.
+SCORE_OFF_REFERENCE = "joint_score_off_reference"
 #: Other names that users and MadMiner have for them, and what an array of that name must hold.
 OTHER_NAMES = {
     JOINT_SCORE: ("t_xz", "t_xz0", "t", "score", "scores"),
@@ -197,7 +199,8 @@ def checked_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Lat
                 f"latent {name!r} must have one row for each of the {n} events; got shape "
                 f"{values.shape}."
             )
-        expected = {JOINT_SCORE: (n, dim), PARTNER: (n, dim), LOG_JOINT_RATIO: (n,)}.get(name)
+        shapes = dict.fromkeys((JOINT_SCORE, SCORE_OFF_REFERENCE, PARTNER), (n, dim))
+        expected = (shapes | {LOG_JOINT_RATIO: (n,)}).get(name)
         if expected is not None and values.shape != expected:
             raise ValueError(
                 f"latent {name!r} must have shape {expected}; got {values.shape}."

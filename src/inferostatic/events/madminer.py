@@ -14,7 +14,7 @@ import numpy as np
 from ..inputs import Input, as_floats, bad_rows, in_short, warn_user
 from ..world.prior import AbstractPrior
 from .events import Events
-from .latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, Latent
+from .latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, SCORE_OFF_REFERENCE, Latent
 from .morphing import Morphing
 from .nuisance import Exponents, nuisance_exponents
 from .pool import WeightedPool, import_reader
@@ -162,14 +162,16 @@ def read_madminer_samples(
 
     Events have the θ they were drawn at. Ratio sets give the other θ of each pair as latent
     `partner`, and `log_joint_ratio`, ln p_lat at the event's θ less that at the partner; files of
-    scores give `joint_score`, at the event's θ.
+    scores give `joint_score`, at the event's θ. A set against one θ₁ with scores at θ₀ alone, such
+    as `sample_train_ratio` writes, has them as `joint_score_off_reference`, which methods with
+    `reference=θ₁` learn from.
 
     Args:
         folder: where `x_<name>.npy` and the others lie.
         name: what MadMiner was given as `filename=`; it may be left out if there is only one.
-        scored: of a ratio set keep only the events whose joint score at their own θ was stored.
-            `sample_train_ratio` stores it at θ₀ alone, so those are the events with y = 0; without
-            this, such scores are left out. `sample_train_more_ratios` stores both.
+        scored: of a ratio set keep only the events whose joint score at their own θ was stored,
+            with it and without the ratios. `sample_train_ratio` stores it at θ₀ alone, so those are
+            the events with y = 0. `sample_train_more_ratios` stores both.
         prior: the law that the θ of the events were drawn from.
         x_names: names of the columns of x.
         theta_names: names of the columns of θ.
@@ -235,9 +237,13 @@ def _ratio_set(found: Mapping[str, np.ndarray], name: str, *, scored: bool) -> F
     rows = np.ones(len(y), bool)
     if "t_xz0" in found and "t_xz1" in found:
         latent[JOINT_SCORE] = np.where(from_1, found["t_xz1"], found["t_xz0"])
-    elif "t_xz" in found and (scored or not from_1.any()):
+    elif "t_xz" in found and not from_1.any():
         latent[JOINT_SCORE] = found["t_xz"]
-        rows = ~from_1[:, 0]
+    elif "t_xz" in found and scored:
+        # Pairs whose event always comes from the same side teach no ratio.
+        latent, rows = {JOINT_SCORE: found["t_xz"]}, ~from_1[:, 0]
+    elif "t_xz" in found and (found["theta1"] == found["theta1"][0]).all():
+        latent[SCORE_OFF_REFERENCE] = np.where(from_1, 0.0, found["t_xz"])
     elif "t_xz" in found:
         warn_user(
             f"t_xz_{name}.npy holds joint scores at θ₀, and {int(from_1.sum())} of {len(y)} events "
@@ -249,13 +255,14 @@ def _ratio_set(found: Mapping[str, np.ndarray], name: str, *, scored: bool) -> F
 
 def _cut_scores(latent: dict[str, np.ndarray], dim: int) -> None:
     """Leave out scores of nuisance parameters that are no part of θ."""
-    score = latent.get(JOINT_SCORE)
-    if score is not None and score.shape[1] > dim:
-        warn_user(
-            f"the joint scores have {score.shape[1]} components and θ has {dim}: the last "
-            f"{score.shape[1] - dim}, of nuisance parameters that were kept at 0, are left out."
-        )
-        latent[JOINT_SCORE] = score[:, :dim]
+    for name in {JOINT_SCORE, SCORE_OFF_REFERENCE} & latent.keys():
+        count = latent[name].shape[1]
+        if count > dim:
+            warn_user(
+                f"the joint scores have {count} components and θ has {dim}: the last "
+                f"{count - dim}, of nuisance parameters that were kept at 0, are left out."
+            )
+            latent[name] = latent[name][:, :dim]
 
 
 def _files(folder: str | Path, name: str) -> list[Path]:

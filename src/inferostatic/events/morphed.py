@@ -67,7 +67,9 @@ def morphed_events(
     theta = _thetas(prior, as_count(n, "n"), morphing, theta_names, seed)
     table = np.asarray(weights, np.float64)
     nu = theta[:, morphing.dim :]
-    reach = REACH_MARGIN * float(np.abs(nu).max()) if nu.size and np.any(nu) else REACH
+    reach = REACH_MARGIN * float(np.abs(nu).max()) if nu.size else 0.0
+    if reach == 0 and morphing.response is None:
+        reach = REACH
     morphing = morphing.with_sample(table, nuisance, reach=reach)
     chosen, weight = _draw(components, theta, morphing, nuisance, seed, show=progress_bar)
     known = isinstance(prior, AbstractPrior)

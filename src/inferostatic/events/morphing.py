@@ -227,7 +227,7 @@ class Morphing(AbstractJoint):
     def with_sample(
         self, weights: Input, nuisance: Exponents | None = None, *, reach: float = REACH
     ) -> "Morphing":
-        """The same with the total rates of this sample; rates that were given are kept.
+        """The same with the total rates of this sample; those it has already are kept.
 
         Args:
             weights: of all its events, shape (n, B).
@@ -237,6 +237,9 @@ class Morphing(AbstractJoint):
         table = self._weights(weights)
         exponents = self._exponents(nuisance, len(table))
         totals = table.sum(axis=0)
+        response = self.response
+        if exponents is not None and (response is None or response.reach < reach):
+            response = fit_response(table, exponents, reach)
         if not (totals > 0).all():
             raise ValueError(
                 f"the weights of the sample add up to {rounded(totals)} at the benchmarks; every "
@@ -248,7 +251,7 @@ class Morphing(AbstractJoint):
             self.benchmarks,
             rates=totals if self.rates is None else self.rates,
             nuisances=self.nuisances,
-            response=None if exponents is None else fit_response(table, exponents, reach),
+            response=response,
         )
 
     def _require_polynomial(self, table: ndarray) -> None:

@@ -7,6 +7,7 @@ All train the same potential as the methods that need no latent information.
 
 import numpy as np
 
+from ..events.events import Events
 from ..inputs import Input, as_floats, kind_of
 from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairLaw, Independent, LabelledPairs
@@ -139,7 +140,7 @@ def _with_score(
 def _score_method(
     name: str, pairs: _Pairs | None, reference: Input | None, unit: Input | None
 ) -> Method:
-    point = None if reference is None else reference_point(reference).theta_ref
+    point = None if reference is None else _point(reference).theta_ref
     scale = None
     if unit is not None:
         scale = tuple(float(u) for u in np.atleast_1d(as_floats(unit, "unit")))
@@ -150,8 +151,18 @@ def _pairs(reference: Input | None, pairs: AbstractPairLaw | None) -> _Pairs:
     if reference is not None and pairs is not None:
         raise ValueError("give either reference= or pairs=, not both.")
     if reference is not None:
-        return reference_point(reference)
+        return _point(reference)
     law = Independent() if pairs is None else pairs
     if not isinstance(law, AbstractPairLaw):
         raise TypeError(f"pairs must be such as ist.CustomPairs(…); got {kind_of(law)}.")
     return LabelledPairs(law)
+
+
+def _point(reference: Input) -> ReferencePoint:
+    if isinstance(reference, Events):
+        raise TypeError(
+            "reference must be one parameter point for methods that learn from latent information; "
+            "got Events. Join these to the others, ist.Events.concatenate([events, reference], "
+            "prior=prior), and give their θ as reference=."
+        )
+    return reference_point(reference)

@@ -17,8 +17,15 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..events.events import Events
-from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint, did_you_mean
-from ..inputs import rounded
+from ..events.latent import (
+    JOINT_SCORE,
+    LOG_JOINT_RATIO,
+    PARTNER,
+    SCORE_OFF_REFERENCE,
+    AbstractJoint,
+    did_you_mean,
+)
+from ..inputs import bad_rows, rounded
 from ..serial import known
 from ..world.prior import AbstractPrior
 from ..world.simulator import Simulator
@@ -163,20 +170,27 @@ class FromJoint(AbstractSupervision):
                 f"{did_you_mean(stored, events.latent)}"
                 + (" There are joint scores: ist.SALLY() learns from these." if scores else "")
             )
-        if not (isinstance(self.of, LabelledPairs) and isinstance(self.of.law, Independent)):
+        if isinstance(self.of, ReferencePoint):
+            _require_stored_pairs(events, self.of)
+        elif not (isinstance(self.of, LabelledPairs) and isinstance(self.of.law, Independent)):
             raise ValueError(
-                "a stored joint ratio serves only the pair it was computed for. Fresh partners, a "
-                "reference point or candidates need the joint density at any θ: "
+                "a stored joint ratio serves only the pair it was computed for. Fresh partners or "
+                "candidates need the joint density at any θ: "
                 "latent=ist.Latent(arrays, ist.JointDensity(function)) or a morphing."
             )
-        require_identities(events)
-        return with_latent(supply, events, (LOG_JOINT_RATIO, PARTNER), None)
+        names = (LOG_JOINT_RATIO, PARTNER)
+        pairs = {name: events.latent[name] for name in names}
+        # Weights that make the label fair; scores are a matter of events that follow the prior.
+        require_identities(_with_latent_arrays(events, pairs, supply.weight))
+        return with_latent(supply, events, names, None)
 
     def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
         """The other's record, with what the latent variables say."""
         if law.joint is None:
-            pair, log_ratio = _stored_pair(row, key)
-            return self._told(pair, log_ratio)
+            # Against a reference, θ1 is the reference; otherwise a coin says which is θ1.
+            fixed = isinstance(self.of, ReferencePoint)
+            from_1 = row.is_reference > 0 if fixed else jax.random.bernoulli(key)
+            return self._told(*_stored_pair(row, from_1))
         record = self.of.supervise(row, law, key=key)
         joint = _at_row(law.joint, row)
         if isinstance(record, CandidateSet):
@@ -228,18 +242,43 @@ class JointScore(AbstractSupervision):
             events = _at_reference(events, self.reference)
         supply = plain_supply(events) if self.pairs is None else self.pairs.supply(events)
         joint = events.latent.joint
-        if joint is None and JOINT_SCORE not in events.latent:
+        of_the_law = _of_the_law(events, self.pairs)
+        # A stored score is what the simulator said itself, so it goes first.
+        if JOINT_SCORE in events.latent:
+            names = (JOINT_SCORE,)
+        elif joint is not None:
+            names = joint.names
+        else:
+            names = (self._score_off_reference(events),)
+        if joint is None:
+            scores = {JOINT_SCORE: of_the_law.latent[names[0]]}
+            of_the_law = _with_latent_arrays(of_the_law, scores, of_the_law.weight)
+        require_identities(of_the_law)
+        unit = self._unit(supply.law.prior, events)
+        return with_latent(supply, events, names, joint, unit)
+
+    def _score_off_reference(self, events: Events) -> str:
+        """The array of scores that lacks those at the reference, if it serves this reference."""
+        found = SCORE_OFF_REFERENCE in events.latent
+        if not (found and isinstance(self.pairs, ReferencePoint)):
             raise ValueError(
                 f"this method learns from joint scores, and these events have neither the latent "
                 f"array {JOINT_SCORE!r} nor a joint density, latent=ist.Latent(arrays, "
                 f"ist.JointDensity(function)); their latent arrays are "
                 f"{sorted(events.latent) or 'none'}.{did_you_mean([JOINT_SCORE], events.latent)}"
+                + (
+                    f" {SCORE_OFF_REFERENCE!r} serves methods with reference=, the point it leaves "
+                    "out; for others use ist.read_madminer_samples(…, scored=True)."
+                    if found
+                    else ""
+                )
             )
-        require_identities(_of_the_law(events, self.pairs))
-        unit = self._unit(supply.law.prior, events)
-        # A stored score is what the simulator said itself, so it goes first.
-        names = (JOINT_SCORE,) if JOINT_SCORE in events.latent else joint.names if joint else ()
-        return with_latent(supply, events, names, joint, unit)
+        if not events.latent[SCORE_OFF_REFERENCE][~self.pairs.is_reference(events)].any():
+            raise ValueError(
+                f"{SCORE_OFF_REFERENCE!r} is 0 for all events that were not simulated at the "
+                f"reference {rounded(self.pairs.theta_ref)}; give the θ₁ of the set as reference=."
+            )
+        return SCORE_OFF_REFERENCE
 
     def _unit(self, prior: AbstractPrior, events: Events) -> np.ndarray:
         dim = events.theta.shape[1]
@@ -258,8 +297,11 @@ class JointScore(AbstractSupervision):
 
     def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
         """The joint score at the θ that made the event."""
+        taught = jnp.ones(())
         if JOINT_SCORE in row.latent:
             target = row.latent[JOINT_SCORE]
+        elif SCORE_OFF_REFERENCE in row.latent:
+            target, taught = row.latent[SCORE_OFF_REFERENCE], 1 - row.is_reference
         else:
             assert law.joint is not None
             target = law.joint.score(row.x, row.latent, row.theta)
@@ -268,7 +310,7 @@ class JointScore(AbstractSupervision):
             return JointScoreTarget(theta=row.theta, target=target, unit=unit, weight=jnp.ones(()))
         pair = self.pairs.supervise(row, law, key=key)
         assert isinstance(pair, LabelledPair)
-        return PairScoreTarget(pair=pair, target=target, unit=unit, weight=pair.weight)
+        return PairScoreTarget(pair=pair, target=target, unit=unit, weight=taught * pair.weight)
 
     def draw(
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
@@ -281,9 +323,8 @@ def _at_row(joint: AbstractJoint, row: Row) -> Any:  # noqa: ANN401
     return lambda theta: joint.log_prob(row.x, row.latent, theta)
 
 
-def _stored_pair(row: Row, key: PRNGKeyArray) -> tuple[LabelledPair, Array]:
-    """The pair of stored partners in a random order, and its ln r_lat."""
-    from_1 = jax.random.bernoulli(key)
+def _stored_pair(row: Row, from_1: Array) -> tuple[LabelledPair, Array]:
+    """The stored pair, in the order in which x came from θ1 or not, and its ln r_lat."""
     partner, log_ratio = row.latent[PARTNER], row.latent[LOG_JOINT_RATIO]
     pair = LabelledPair(
         theta0=jnp.where(from_1, partner, row.theta),
@@ -308,6 +349,34 @@ def with_latent(
     return Supply(rows, supply.weight, law)
 
 
+def _require_stored_pairs(events: Events, reference: ReferencePoint) -> None:
+    """Refuse stored pairs of which neither θ is the reference."""
+    there = Events(x=events.x, theta=events.latent[PARTNER])
+    pairs = reference.is_reference(events) | reference.is_reference(there)
+    if not pairs.all():
+        raise ValueError(
+            f"a stored joint ratio serves only the pair it was computed for, and in "
+            f"{bad_rows(pairs)} neither the event's θ nor its partner is the reference "
+            f"{rounded(reference.theta_ref)}. Give the common point of the pairs as reference=, or "
+            "the joint density at any θ: latent=ist.Latent(arrays, ist.JointDensity(function))."
+        )
+
+
+def _with_latent_arrays(
+    events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray
+) -> Events:
+    """The events with these latent arrays alone, and these weights."""
+    return Events(
+        x=events.x,
+        theta=events.theta,
+        weight=weight,
+        latent=arrays,
+        prior=events.prior,
+        x_names=events.x_names,
+        theta_names=events.theta_names,
+    )
+
+
 def _of_the_law(events: Events, supervision: AbstractSupervision | None) -> Events:
     """The events whose θ follow the prior: all but those at a reference."""
     if isinstance(supervision, ReferencePoint):
@@ -320,9 +389,10 @@ def _at_reference(events: Events, reference: tuple[float, ...]) -> Events:
     if not there.any():
         raise ValueError(
             f"none of the {len(events)} events was simulated at the reference point "
-            f"{rounded(reference)}, where the local score is learned. Simulate there, "
-            "ist.Events(x=x, theta=point, latent=…), or learn the score at every θ: "
-            "ist.SALLY() without a reference."
+            f"{rounded(reference)}, where the local score is learned. Take events from there, "
+            "ist.simulate(simulator, ist.Discrete([point]), n, seed=…) or, from a pool, "
+            "pool.events(point, n, seed=…); or learn the score at every θ: ist.SALLY() without a "
+            "reference."
         )
     chosen = events[there]
     # The law of the other events' θ says nothing of these.

@@ -27,6 +27,13 @@ from .supervision import (
     trusted_region,
 )
 
+#: For every method with a reference point.
+HOW_TO_JOIN = (
+    "Join them, ist.Events.concatenate([events, at_reference], prior=prior), where at_reference is "
+    "ist.simulate(simulator, ist.Discrete([point], names=prior.names), n, seed=…) or, from a pool, "
+    "pool.events(point, n, seed=…, morphing=events.latent.joint)."
+)
+
 
 def _balanced(rows: Row, weight: np.ndarray, law: StoredLaw) -> Supply:
     """Scale the reference's weights so that the label is fair."""
@@ -74,9 +81,8 @@ class ReferencePoint(AbstractSupervision):
         if not reference.any() or reference.all():
             raise ValueError(
                 f"{int(reference.sum())} of {len(events)} stored events were simulated at the "
-                f"reference point {rounded(point)}; both these and others are needed. Pass the "
-                "events at the reference as reference=ist.Events(…), or draw them with "
-                "ist.draw(ist.CARL(reference=point), simulator, prior, n, seed=…)."
+                f"reference point {rounded(point)}; both these and others are needed. "
+                f"{HOW_TO_JOIN}"
             )
         others = events[~reference]
         prior = law_of(others)
