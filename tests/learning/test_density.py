@@ -19,6 +19,7 @@ from inferostatic.learning.fit import as_architecture
 from inferostatic.learning.supplied import split_of
 from inferostatic.models.flow import DensityModel, Flow, MixtureFlow
 from inferostatic.models.invertible import log_jacobian
+from inferostatic.models.members import with_network
 
 pytest.importorskip("flowjax")
 
@@ -200,6 +201,28 @@ def test_scandal_in_words(tmp_path: Path) -> None:
     )
     estimator.save(tmp_path / "model.isn")
     assert eqx.tree_equal(ist.load(tmp_path / "model.isn").method, estimator.method)
+
+
+def test_a_density_and_its_score_are_evaluated_at_once_to_the_same_loss() -> None:
+    """Weighted, with a unit: each event's loss is the sum of those of its parts."""
+    method = SCANDAL(0.5, unit=2.0)
+    some = with_scores(30)
+    supply = method.supply(some)
+    shapes = ist.fit(some, method, network=SMALL, training=ist.Training(epochs=1), seed=1)
+    model = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, shapes.model.network)
+    model = with_network(shapes.model, model)
+    keys = jax.random.split(jax.random.key(1), 30)
+    records = jax.vmap(lambda row, key: method.supervise(row, supply.law, key=key))(
+        supply.rows, keys
+    )
+    x = jnp.asarray(some.x, jnp.float32)
+    together = method.losses_of(model, x, records)
+    apart = [
+        weight * part.losses_of(model, x, record)
+        for (weight, part), record in zip(method.parts, records, strict=True)
+    ]
+    np.testing.assert_allclose(together, apart[0] + apart[1], rtol=1e-5, atol=1e-6)
+    assert np.abs(np.asarray(apart[1])).max() > 0.1
 
 
 def test_records_of_densities() -> None:
