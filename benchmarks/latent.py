@@ -14,7 +14,6 @@ Results are in `benchmarks/results/latent.json` and are measured only where they
 """
 
 import argparse
-import json
 import time
 import warnings
 from functools import lru_cache
@@ -247,7 +246,7 @@ def plot(options: argparse.Namespace) -> None:
     del options
     import matplotlib.pyplot as plt
 
-    rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
+    rows = Log(RESULTS / "latent.json", fresh=False).rows
     figure, axes = plt.subplots(
         1, len(MAIN_TOYS), figsize=(11.5, 3.8), sharey=True, layout="constrained"
     )
@@ -281,7 +280,7 @@ def medians(
 def gains(options: argparse.Namespace) -> None:
     """How many times fewer events than CARL a method needs for the errors that CARL reached."""
     del options
-    rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
+    rows = Log(RESULTS / "latent.json", fresh=False).rows
     for toy in MAIN_TOYS:
         for method in METHODS:
             found = gains_of(medians(rows, toy, "CARL"), medians(rows, toy, method))
@@ -314,7 +313,7 @@ def gains_of(carl: dict[int, float], method: dict[int, float]) -> list[tuple[flo
 def table(options: argparse.Namespace) -> None:
     """Errors of ln r at three numbers of events, and of the score at the largest, in percent."""
     del options
-    rows = json.loads((RESULTS / "latent.json").read_text())["rows"]
+    rows = Log(RESULTS / "latent.json", fresh=False).rows
     shown = (1000, 10_000, 100_000)
     print("| method | " + " | ".join(f"{toy}: ln r" + " | score" for toy in MAIN_TOYS) + " |")
     print("|---" * (1 + 2 * len(MAIN_TOYS)) + "|")

@@ -13,7 +13,6 @@ their networks. Results are in `benchmarks/results/latent-peers.json` and
 """
 
 import argparse
-import json
 import os
 import subprocess
 import tempfile
@@ -278,8 +277,7 @@ def table(options: argparse.Namespace) -> None:
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    path = RESULTS / name
-    return json.loads(path.read_text())["rows"] if path.exists() else []
+    return Log(RESULTS / name, fresh=False).rows
 
 
 PARTS: Final = {"accuracy": accuracy, "speed": speed, "table": table}

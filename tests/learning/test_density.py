@@ -208,9 +208,9 @@ def test_a_density_and_its_score_are_evaluated_at_once_to_the_same_loss() -> Non
     method = SCANDAL(0.5, unit=2.0)
     some = with_scores(30)
     supply = method.supply(some)
-    shapes = ist.fit(some, method, network=SMALL, training=ist.Training(epochs=1), seed=1)
-    model = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, shapes.model.network)
-    model = with_network(shapes.model, model)
+    fitted = ist.fit(some, method, network=SMALL, training=ist.Training(epochs=1), seed=1)
+    model = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, fitted.model.network)
+    model = with_network(fitted.model, model)
     keys = jax.random.split(jax.random.key(1), 30)
     records = jax.vmap(lambda row, key: method.supervise(row, supply.law, key=key))(
         supply.rows, keys
