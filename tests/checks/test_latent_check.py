@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.supervision.joint_identities import joint_scores
+from inferostatic.checks.latent import LatentCheck
+from inferostatic.supervision.joint_identities import Identity, joint_scores
 
 TOY, PRIOR = ist.toys.GaussianChain(), ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["m", "w"])
 
@@ -64,6 +65,29 @@ def test_a_wrong_score_is_seen_also_of_a_parameter_that_moves_only_widths(
     assert told in ist.checks.latent(wrong).summary()
     with pytest.raises(ValueError, match="violates an identity"):
         ist.SALLY().supply(wrong)
+
+
+def test_a_wrong_sign_is_seen_also_of_a_correlation() -> None:
+    """No mean and no width of x depends on ρ; the score is exact, without latent variables."""
+    prior = ist.Uniform([-0.6], [0.6], names=["rho"])
+    theta = prior.sample(20_000, seed=6)
+    u = np.random.default_rng(7).standard_normal((20_000, 2))
+    rest = 1 - np.square(theta[:, 0])
+    x = np.stack([u[:, 0], theta[:, 0] * u[:, 0] + np.sqrt(rest) * u[:, 1]], axis=1)
+    rho, product, squares = theta[:, 0], x.prod(axis=1), np.square(x).sum(axis=1)
+    score = (rho * rest + (1 + rho**2) * product - rho * squares) / rest**2
+    right, wrong = (
+        ist.Events(x=x, theta=theta, prior=prior, latent={"joint_score": sign * score[:, None]})
+        for sign in (1, -1)
+    )
+    assert ist.checks.latent(right).passed
+    assert "untested" not in ist.checks.latent(right).summary()
+    assert "score of rho seems to have the wrong sign" in ist.checks.latent(wrong).summary()
+
+
+def test_the_worst_of_many_means_counts_as_many_tests() -> None:
+    one, of_many = (LatentCheck((Identity("E", 3.0, tried=n),), 100).p_value for n in (1, 20))
+    np.testing.assert_allclose([one, of_many], [0.0026998, 0.053996], rtol=1e-4)
 
 
 def test_what_x_does_not_show_is_called_untested() -> None:

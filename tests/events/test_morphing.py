@@ -472,6 +472,13 @@ def test_a_polynomial_that_misses_its_weights_is_told(slope, outcome):
     Morphing.of_degree(4, benchmarks).with_sample(weights)
 
 
+def test_how_far_a_polynomial_misses_its_weights():
+    """A line through 1, 1.03, 1 lies at 1.01, and misses the second by 0.02 of 1.03."""
+    morphing = Morphing.of_degree(1, np.array([[-1.0], [0.0], [1.0]]))
+    with pytest.warns(UserWarning, match=r"at benchmark 1, θ = \[0.0\], by 1.9% \(rms\)"):
+        morphing.with_sample(np.tile([1.0, 1.03, 1.0], (50, 1)))
+
+
 def test_columns_in_another_order_are_told():
     benchmarks = np.concatenate([BENCHMARKS, [[-1.0, 1.0]]])
     weights = amplitudes_squared(1000, benchmarks)
