@@ -25,9 +25,9 @@ import inferostatic as ist
 from counting import LearnedProfile, PyhfProfile
 from counting import simulator as counting_simulator
 from exact_posterior import exact_moments, exact_samples
-from inferostatic.inference.cross_entropy import CrossEntropy
-from inferostatic.inference.likelihood import PerEvent
-from inferostatic.inference.response import response
+from inferostatic.inference.information.score_response import response
+from inferostatic.inference.likelihood.cross_entropy import CrossEntropy
+from inferostatic.inference.likelihood.objective import PerEvent
 from record import RESULTS, Log
 from trained import COUNTING, DIRICHLET, trained
 

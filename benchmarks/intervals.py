@@ -33,7 +33,7 @@ from scipy.special import gammaincinv
 
 import inferostatic as ist
 import zhadrons
-from inferostatic.inference.smooth import Coordinates, degrees_up_to, legendre
+from inferostatic.inference.calibrated.response_model import Coordinates, degrees_up_to, legendre
 from record import RESULTS, made
 from trained import trained
 

@@ -19,7 +19,7 @@ CHECKED = (
     "inferostatic.world",
     "inferostatic.supervision",
     "inferostatic.models",
-    "inferostatic.learning.loop",
+    "inferostatic.learning.training.steps",
     "inferostatic.learning.losses",
 )
 with install_import_hook(CHECKED, "beartype.beartype"):

@@ -15,10 +15,10 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array
 
 import inferostatic as ist
+from inferostatic.estimator.history import Region
 from inferostatic.models.architecture import Shapes
-from inferostatic.models.feature_map import Identity
+from inferostatic.models.features.feature_map import Identity
 from inferostatic.models.potential import PotentialModel
-from inferostatic.training_record import Region
 
 LogP = Callable[[Array, Array], Array]
 

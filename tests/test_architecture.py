@@ -24,12 +24,14 @@ LAYERS = (
     "supervision",
     "models",
     "estimator",
-    "density_estimator",
-    "loading",
     "learning",
     "inference",
     "checks",
-    "telling",
+    "plots",
+    "export",
+    "report",
+    "paper",
+    "app",
 )
 
 LOADED_ON_FIRST_USE = (
@@ -142,7 +144,7 @@ def find_violations(root: Path) -> list[str]:
 
 def write_package(root: Path, files: dict[str, str]) -> Path:
     """Write a package of the given sources below `root`, with an `__init__.py` in each folder."""
-    for name, source in {"__init__.py": "from pkg.telling import cli", **files}.items():
+    for name, source in {"__init__.py": "from pkg.app import cli", **files}.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         (path.parent / "__init__.py").touch()
@@ -167,7 +169,7 @@ def test_the_check_accepts_a_layered_package(tmp_path: Path):
             "world/toys/dirichlet.py": "from ... import inputs\nfrom ..prior import Uniform",
             "events/events.py": "from pkg.world import prior\nimport pkg.serial",
             "estimator.py": "from .events.events import Events",
-            "telling/cli.py": "def main():\n    from pkg.estimator import Estimator",
+            "app/cli.py": "def main():\n    from pkg.estimator import Estimator",
         },
     )
     assert find_violations(package) == []
@@ -194,7 +196,7 @@ def test_the_check_accepts_a_layered_package(tmp_path: Path):
         ),
         ("world/prior.py", "from pkg import Estimator", "imports from pkg itself"),
         ("world/prior.py", "from .. import Estimator", "imports from pkg itself"),
-        ("telling/cli.py", "import pkg", "imports from pkg itself"),
+        ("app/cli.py", "import pkg", "imports from pkg itself"),
         ("extras/thing.py", "", "the folder extras is not a layer"),
     ],
 )

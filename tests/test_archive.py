@@ -18,13 +18,13 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.archive import read_archive, write_archive
-from inferostatic.estimator import AbstractEstimator
-from inferostatic.loading import KINDS
+from inferostatic.estimator.estimator import AbstractEstimator
+from inferostatic.estimator.history import Region
+from inferostatic.estimator.loading import KINDS
 from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.models.members import with_network
 from inferostatic.serial import describe
-from inferostatic.training_record import Region
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 Array = jax.Array
 

@@ -22,7 +22,7 @@ from benchmarks.sbibm.tasks import TASKS, DownloadError, Task
 from scipy import stats
 
 import inferostatic as ist
-from inferostatic.models.features import Identity
+from inferostatic.models.features.features import Identity
 from inferostatic.models.potential import PotentialModel
 
 THETA = {

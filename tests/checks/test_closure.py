@@ -13,7 +13,7 @@ from exact_estimators import exact_dirichlet
 from inferostatic.checks.boosted_trees import TREES, train_trees
 from inferostatic.checks.closure import Closure, closure
 from inferostatic.checks.two_samples import area_under_curve, kolmogorov_smirnov
-from inferostatic.inference.reweight import Reweighting, reweight
+from inferostatic.inference.observables.reweight import Reweighting, reweight
 
 TOY = ist.toys.Dirichlet(3)
 FROM, TO = np.array([2.0, 2.0, 2.0]), np.array([2.5, 2.0, 1.8])

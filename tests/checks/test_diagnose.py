@@ -10,7 +10,7 @@ import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet
 from inferostatic.checks.diagnose import diagnose
 from inferostatic.checks.finding import Finding, smallest
-from inferostatic.training_record import Region
+from inferostatic.estimator.history import Region
 
 
 def dirichlet(**changes: Any) -> ist.Estimator:

@@ -16,7 +16,7 @@ from inferostatic.checks.identities import (
     mean_score,
     pair_identities,
 )
-from inferostatic.training_record import Region
+from inferostatic.estimator.history import Region
 
 TOY = ist.toys.Dirichlet(3)
 EXACT = exact_dirichlet(low=0.5, high=5.0)

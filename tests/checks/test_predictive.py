@@ -7,7 +7,7 @@ import pytest
 
 from exact_estimators import exact_normal
 from inferostatic.checks.predictive import posterior_predictive
-from inferostatic.inference.posterior import Posterior, posterior
+from inferostatic.inference.posterior.posterior import Posterior, posterior
 
 
 def simulator(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet
-from inferostatic.inference.centring import centre
+from inferostatic.inference.centre import centre
 from random_estimators import random_estimator
 
 

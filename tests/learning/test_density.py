@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.density_estimator import DensityEstimator
-from inferostatic.estimator import CapabilityError
+from inferostatic.estimator.density import DensityEstimator
+from inferostatic.estimator.estimator import CapabilityError
+from inferostatic.learning.dataset.dataset import split_of
 from inferostatic.learning.density_methods import NDE, SCANDAL
 from inferostatic.learning.fit import as_architecture
-from inferostatic.learning.supplied import split_of
-from inferostatic.models.flow import DensityModel, Flow, MixtureFlow
-from inferostatic.models.invertible import log_jacobian
+from inferostatic.models.features.invertible import log_jacobian
+from inferostatic.models.flows.flow import DensityModel, Flow, MixtureFlow
 from inferostatic.models.members import with_network
 
 pytest.importorskip("flowjax")

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import inferostatic as ist
-from inferostatic.estimator import AbstractEstimator
+from inferostatic.estimator.estimator import AbstractEstimator
 from inferostatic.models.members import with_network
 
 Array = jax.Array

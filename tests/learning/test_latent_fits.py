@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.events.pool import WeightedPool
+from inferostatic.events.morphing.weighted_pool import WeightedPool
 
 CHAIN = ist.toys.GaussianChain()
 PRIOR = ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["mean", "log_width"])
@@ -105,7 +105,7 @@ def test_latent_arrays_are_read_from_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("inferostatic.learning.supplied.READ_WHOLE", 0)
+    monkeypatch.setattr("inferostatic.learning.dataset.dataset.READ_WHOLE", 0)
     arrays = {"x": events.x, "theta": events.theta, "z": events.latent["z"]}
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array.astype(np.float32))

@@ -10,8 +10,8 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.models.architecture import AbstractArchitecture, Shapes
-from inferostatic.models.features import Affine, Identity
-from inferostatic.models.networks import MLPNetwork, parameter_count
+from inferostatic.models.features.features import Affine, Identity
+from inferostatic.models.networks.networks import MLPNetwork, parameter_count
 
 Array = jax.Array
 

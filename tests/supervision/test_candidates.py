@@ -22,7 +22,7 @@ from inferostatic.supervision.candidates import (
     MultiScale,
 )
 from inferostatic.supervision.records import Row
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 pytestmark = pytest.mark.usefixtures("strict")
 

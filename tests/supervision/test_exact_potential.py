@@ -29,7 +29,7 @@ from inferostatic.learning.methods import AbstractMethod, Method
 from inferostatic.supervision.candidates import AbstractCandidateLaw, CandidateSets
 from inferostatic.supervision.pairs import AbstractPairLaw
 from inferostatic.supervision.records import Row
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 pytestmark = pytest.mark.usefixtures("strict")
 

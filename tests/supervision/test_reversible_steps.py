@@ -18,7 +18,7 @@ from scipy import stats
 
 import inferostatic as ist
 from inferostatic.supervision.pairs import MOST_POINTS, kernel_step
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 pytestmark = pytest.mark.usefixtures("strict")
 

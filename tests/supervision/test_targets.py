@@ -26,7 +26,7 @@ from inferostatic.supervision.kernels import AbstractKernel, AbstractProductKern
 from inferostatic.supervision.records import Row, ScoreTarget
 from inferostatic.supervision.supervision import StoredLaw, supervise_many
 from inferostatic.supervision.targets import KernelScore
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 from inferostatic.world.toys import Dirichlet
 
 pytestmark = pytest.mark.usefixtures("strict")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, expit, logit
 
-from ..estimator import Estimator, RatioEstimator
+from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import Input, as_floats
 from .finding import Finding, smallest

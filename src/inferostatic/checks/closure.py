@@ -10,8 +10,8 @@ import dataclasses
 
 import numpy as np
 
-from ..inference.checked import checked_weight, effective_size
-from ..inference.reweight import Reweighting
+from ..inference.arguments import checked_weight, effective_size
+from ..inference.observables.reweight import Reweighting
 from ..inputs import (
     Input,
     as_rows,

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ..estimator import Estimator
+from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_count, warn_user
 from ..progress import progress
-from ..world.discrete import Discrete
+from ..world.priors.discrete import Discrete
 from .finding import Finding, effective_events, smallest, uniform_p_value
 from .held_out import FEWEST_EVENTS, HeldOut, derived, hold_out, told_before
 

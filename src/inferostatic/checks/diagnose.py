@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ..estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_seed
 from .calibration import Calibration, calibration_of

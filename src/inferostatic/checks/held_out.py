@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator import AbstractEstimator
+from ..estimator.estimator import AbstractEstimator
 from ..events.events import Events
 from ..inputs import as_seed, kind_of, require_order
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 
 #: Fewest events that a check says anything on.
 FEWEST_EVENTS = 100

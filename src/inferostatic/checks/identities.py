@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, chdtri, expit, fdtrc
 
-from ..estimator import Estimator, RatioEstimator, ScoreEstimator
+from ..estimator.estimator import Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import Input, as_floats, require_finite
 from .finding import Finding, effective_events, smallest, two_sided

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..events.simulate import simulate_at
-from ..inference.posterior import Posterior
+from ..inference.posterior.posterior import Posterior
 from ..inputs import (
     Input,
     as_count,

@@ -22,8 +22,8 @@ from ..inputs import (
     warn_user,
 )
 from ..memory_map import is_mapped, read_rows, require_whole
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 from .latent import Latent, checked_latent, kept
 
 #: Different θ that are told apart in a file, at most.

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..inputs import as_count, as_seed, kind_of
 from ..progress import progress
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import (
     LatentSimulator,
     Simulator,

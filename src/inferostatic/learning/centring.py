@@ -14,7 +14,7 @@ import dataclasses
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..estimator import Estimator
+from ..estimator.estimator import Estimator
 from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..estimator import Estimator
+from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import Input, as_count, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
@@ -25,8 +25,8 @@ from ..supervision.quadrature import (
     kernel_sum,
 )
 from ..supervision.supervision import law_of, refuse_discrete, trusted_region
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 
 #: Effective number c of fitted numbers in the noise c·variance/n of a fit: of stored events, whose
 #: displacements are redrawn in every epoch, and of drawn records. Measured with the default

@@ -15,21 +15,21 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from ..estimator import AbstractEstimator, Estimator, RatioEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of, warn_user
 from ..models.architecture import AbstractArchitecture, DirectScore
-from ..models.features import Automatic
-from ..models.networks import NetworkChoice, parameter_count
+from ..models.features.features import Automatic
+from ..models.networks.networks import NetworkChoice, parameter_count
 from ..supervision.records import CandidateSet
 from ..supervision.supervision import supervise_many
-from .choose import excess_and_error
+from .choose_defaults import excess_and_error
+from .dataset.dataset import supplied
 from .fit import as_architecture, as_method, assembled, check_capability, fit
-from .members import Candidate, side_by_side
 from .methods import KCE, AbstractMethod, Method
-from .plan import planned, tries_out
-from .supplied import supplied
-from .training import Training
+from .training.members import Candidate, side_by_side
+from .training.options import Training
+from .training.plan import planned, tries_out
 
 #: Part of the events that no setting is trained on, and how many of them at most.
 TEST_FRACTION, MOST_TESTED = 0.2, 20_000

@@ -6,8 +6,8 @@ from typing import Any, overload
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..density_estimator import DensityEstimator
-from ..estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
+from ..estimator.density import DensityEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of, warn_user
 from ..models.architecture import (
@@ -17,25 +17,26 @@ from ..models.architecture import (
     PairChoice,
     Potential,
 )
-from ..models.columns import odd_columns
 from ..models.direct import RatioModel, ScoreModel
-from ..models.feature_map import Identity
-from ..models.flow import DensityModel, Flow
+from ..models.features.columns import odd_columns
+from ..models.features.feature_map import Identity
+from ..models.flows.flow import DensityModel, Flow
 from ..models.matrix_element import MEM
 from ..models.members import with_centring
-from ..models.networks import NetworkChoice, Residual
-from ..models.particles import PerParticle
+from ..models.networks.networks import NetworkChoice, Residual
+from ..models.networks.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
 from ..supervision.candidates import CandidateSets
 from ..supervision.records import Capability
 from .centring import centred
-from .choose import Choice, chosen
+from .choose_defaults import Choice, chosen
+from .dataset.dataset import Supplied, supplied
 from .draw import Records
-from .loop import Job
 from .matrix_element import MatrixElement, fit_matrix_element
-from .members import Trained, joined, member_key, trained, untrained, weights_of
 from .methods import KCE, AbstractMethod
-from .plan import (
+from .training.members import Trained, joined, member_key, trained, untrained, weights_of
+from .training.options import Training
+from .training.plan import (
     UNCENTRED_EVENTS,
     planned,
     total_steps,
@@ -43,9 +44,8 @@ from .plan import (
     usual_members,
     usual_size,
 )
-from .supplied import Supplied, supplied
-from .train import check_targets, train
-from .training import Training
+from .training.steps import Job
+from .training.train import check_targets, train
 
 
 @overload

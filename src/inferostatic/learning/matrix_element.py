@@ -18,8 +18,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ..archive import write_archive
-from ..density_estimator import DensityEstimator
-from ..estimator import AbstractEstimator
+from ..estimator.density import DensityEstimator
+from ..estimator.estimator import AbstractEstimator
+from ..estimator.loading import READERS, described_estimator
 from ..events.events import Events
 from ..events.latent import JointDensity, Latent
 from ..inputs import (
@@ -35,9 +36,8 @@ from ..inputs import (
     require_order,
     warn_user,
 )
-from ..loading import READERS, described_estimator
-from ..models.flow import Flow
-from ..models.invertible import log_jacobian, undone
+from ..models.features.invertible import log_jacobian, undone
+from ..models.flows.flow import Flow
 from ..models.matrix_element import (
     FEWEST_SAMPLES,
     MEM,
@@ -54,7 +54,7 @@ from ..supervision.joint_identities import require_identities
 from ..supervision.supervision import trusted_region
 from .density_methods import NDE
 from .draw import Records
-from .training import Training
+from .training.options import Training
 
 #: Parts of the draws that come from around the event's own draws and from around all events'.
 LOCAL, BROAD = 0.2, 0.05

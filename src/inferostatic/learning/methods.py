@@ -33,7 +33,7 @@ from ..supervision.records import AbstractRecord, Capability, Questioned, Row
 from ..supervision.references import ReferencePoint, ReferenceSample
 from ..supervision.supervision import AbstractSupervision, Drawn, StoredLaw, Supply
 from ..supervision.targets import KernelScore
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .losses import (
     AbstractLoss,

@@ -18,9 +18,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..serial import known
 from ..supervision.records import Capability
 from .direct import RatioModel, ScoreModel
-from .feature_map import AbstractFeatureMap, Identity, affine, safe_scale
-from .features import AbstractFeatures, Automatic, Raw, Standardised
-from .networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
+from .features.feature_map import AbstractFeatureMap, Identity, affine, safe_scale
+from .features.features import AbstractFeatures, Automatic, Raw, Standardised
+from .networks.networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
 from .potential import WITHOUT_DENSITY, AbstractModel, PotentialModel
 
 

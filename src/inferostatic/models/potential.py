@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..supervision.records import Capability
-from .feature_map import AbstractFeatureMap
-from .networks import AbstractFeedForward, AbstractPairNetwork
+from .features.feature_map import AbstractFeatureMap
+from .networks.networks import AbstractFeedForward, AbstractPairNetwork
 from .theta_potential import ThetaPotential
 
 #: From this many θ for each event on, dividing the first layer pays for itself.

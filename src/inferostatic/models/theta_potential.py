@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..serial import known
-from .feature_map import as_jax
+from .features.feature_map import as_jax
 
 #: Beyond the box, by this part of its half-width, B goes on as a constant: a polynomial would
 #: run away.

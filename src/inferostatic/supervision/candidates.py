@@ -15,7 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .pairs import kernel_step

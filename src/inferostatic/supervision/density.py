@@ -5,7 +5,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..events.events import Events
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .records import Capability, DensityTarget, Row
 from .supervision import (

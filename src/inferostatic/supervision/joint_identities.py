@@ -25,8 +25,8 @@ from jaxtyping import Array
 from ..events.events import Events
 from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
 from ..inputs import bad_rows, finite_rows, rounded, warn_user
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 
 #: Events that are looked at.
 MOST_EVENTS = 20_000

@@ -27,7 +27,7 @@ from ..events.latent import (
 )
 from ..inputs import bad_rows, rounded
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events

@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..serial import known
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior, Uniform, reflect
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior, Uniform, reflect
 from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .records import Capability, LabelledPair, Row

@@ -13,8 +13,8 @@ from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..inputs import rounded
 from ..serial import known
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .pairs import draw_labelled
 from .records import Capability, LabelledPair, ReferenceLabel, Row

@@ -18,8 +18,8 @@ from ..events.events import Events
 from ..events.latent import AbstractJoint
 from ..events.simulate import simulated_events
 from ..inputs import warn_user
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .records import AbstractRecord, Capability, Row
 

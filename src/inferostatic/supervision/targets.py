@@ -19,7 +19,7 @@ from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..inputs import rounded
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .difference import AbstractDifference, Linear, score_target
 from .kernels import AbstractKernel, expand_widths, largest_widths
