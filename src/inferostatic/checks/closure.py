@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from ..inference.arguments import checked_weight, effective_size
+from ..inference.arguments import as_weight, effective_size
 from ..inference.observables.reweight import Reweighting
 from ..inputs import (
     Input,
@@ -118,7 +118,7 @@ def closure(
     if len(direct) == 0:
         raise ValueError("there are no directly simulated events: x has no rows.")
     require_finite(direct, "x", "Remove or repair these events.")
-    direct_weight = checked_weight(weight, len(direct))
+    direct_weight = as_weight(weight, len(direct))
     sizes = [effective_size(w) for w in (reweighting.weight, direct_weight)]
     if min(sizes) < 2 * FEWEST:
         raise ValueError(

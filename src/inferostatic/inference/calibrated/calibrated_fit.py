@@ -23,8 +23,8 @@ from ...events.simulate import simulate_at
 from ...inputs import Input, as_seed, warn_user
 from ...world.priors.prior import AbstractPrior
 from ...world.simulator import Simulator
-from ..arguments import checked_events
-from ..likelihood.profile import as_level, chi2_quantile, place_of
+from ..arguments import as_events, as_level, parameter_index
+from ..chi_square import chi2_quantile
 from .calibration import Calibration, Expectation, some_of
 from .goodness_of_fit import goodness_of_fit
 from .mean_test import MeanTest
@@ -105,7 +105,7 @@ class CalibratedFit:
                 f"theta must be one point of {len(self.names)} parameters; got shape {point.shape}."
             )
         chosen = range(len(self.names)) if parameters is None else parameters
-        fixed = sorted(place_of(parameter, self.names) for parameter in chosen)
+        fixed = sorted(parameter_index(parameter, self.names) for parameter in chosen)
         return self._test.profiled(point, fixed, self.theta)
 
     def interval(self, level: float = 0.68) -> np.ndarray:
@@ -118,7 +118,7 @@ class CalibratedFit:
     ) -> np.ndarray:
         """Outline of the confidence region of two parameters, shape (points, 2)."""
         bound = chi2_quantile(as_level(level), 2)
-        i, j = place_of(first, self.names), place_of(second, self.names)
+        i, j = parameter_index(first, self.names), parameter_index(second, self.names)
         if i == j:
             raise ValueError(f"contour takes two different parameters; got {first!r} twice.")
         return self._test.outline(i, j, bound, self.theta, points)
@@ -192,7 +192,7 @@ def calibrated_fit(
     """
     if not isinstance(calibration, Calibration):
         calibration = Calibration(estimator, calibration)
-    x = checked_events(calibration.estimators[0], x_observed, "x_observed")
+    x = as_events(calibration.estimators[0], x_observed, "x_observed")
     dim = len(calibration.names)
     if len(x) < dim + 2:
         raise ValueError(

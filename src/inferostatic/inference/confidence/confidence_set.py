@@ -17,9 +17,9 @@ from ...events.events import Events
 from ...inputs import Input, as_count, as_floats, as_seed, warn_user
 from ...progress import progress
 from ...world.simulator import Simulator
+from ..arguments import as_level, parameter_index
 from ..likelihood.event_sets import SetLikelihood
 from ..likelihood.minuit import NotConverged
-from ..likelihood.profile import as_level, place_of
 from ..likelihood.summed_potential import potential_and_rows
 from .grids import WHOLE_LEVEL, Tested, found_grid, given_grid, inside_box
 from .lattice import hull
@@ -327,7 +327,7 @@ def interesting(
     if parameters is None:
         return np.flatnonzero(space.free).tolist()
     given = [parameters] if isinstance(parameters, str | int) else list(parameters)
-    places = [place_of(parameter, space.names) for parameter in given]
+    places = [parameter_index(parameter, space.names) for parameter in given]
     if not places or len(set(places)) < len(places):
         raise ValueError(
             f"parameters must name different parameters of {', '.join(space.names)}; got {given}."

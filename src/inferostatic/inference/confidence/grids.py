@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from ...inputs import Input, as_floats, as_rows, require_finite
-from ..likelihood.profile import chi2_quantile
+from ..chi_square import chi2_quantile
 from .lattice import lattice
 from .neyman import ObservedSet
 

@@ -11,8 +11,8 @@ from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_floats, as_rows, as_seed, require_finite, warn_user
 from ...progress import progress
 from ...world.simulator import Simulator, require_simulator
+from ..arguments import as_level, parameter_index
 from ..likelihood.event_sets import SetLikelihood
-from ..likelihood.profile import as_level, place_of
 from ..likelihood.summed_potential import potential_and_rows
 from .asymptotics import BANDS
 from .confidence_set import observed_or_told
@@ -144,7 +144,7 @@ def upper_limit(
     if test not in ("cls", "clsb"):
         raise ValueError(f"test must be 'cls' or 'clsb' (CLs+b); got {test!r}.")
     space = SetLikelihood.of(estimator, constraints=constraints, fixed=fixed, bounds=bounds)
-    place = place_of(parameter, space.names)
+    place = parameter_index(parameter, space.names)
     if not space.free[place]:
         raise ValueError(f"{space.names[place]} is fixed, so it has no limit.")
     space, nothing = _above_background(space, place, background)

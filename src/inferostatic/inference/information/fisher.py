@@ -16,7 +16,7 @@ from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed, kind_of, warn_user
 from ...progress import progress
 from ...world.simulator import Simulator
-from ..arguments import checked_events, checked_point, checked_weight, effective_size
+from ..arguments import as_events, as_trained_point, as_weight, effective_size
 from ..likelihood.second_derivatives import Curvature
 from .fisher_information import FisherInformation, mean_and_error
 from .score_response import response as simulated_response
@@ -67,7 +67,7 @@ def fisher(
         )
     if theta is None:
         raise TypeError("fisher needs theta, the point at which the events were simulated.")
-    point = checked_point(estimator, theta)
+    point = as_trained_point(estimator, theta)
     if (x is None) == (simulator is None):
         raise TypeError(
             "give fisher either events, fisher(est, x, theta), or a simulator that makes them, "
@@ -83,8 +83,8 @@ def fisher(
     if response and simulator is None:
         raise TypeError("response=True needs a simulator, which makes events around theta.")
     assert x is not None
-    rows = checked_events(estimator, x)
-    found = _information(estimator, rows, point, checked_weight(weight, len(rows)))
+    rows = as_events(estimator, x)
+    found = _information(estimator, rows, point, as_weight(weight, len(rows)))
     if response and simulator is not None and seed is not None:
         answer = simulated_response(estimator, point, simulator, n=n, seed=seed)
         found = dataclasses.replace(found, response=answer)

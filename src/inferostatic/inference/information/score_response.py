@@ -16,7 +16,7 @@ from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed
 from ...progress import progress
 from ...world.simulator import Simulator
-from ..arguments import checked_events, checked_point
+from ..arguments import as_events, as_trained_point
 
 #: How far from θ is simulated, in standard errors of one event with all other parameters known. A
 #: wider reach means less noise; at 0.5 the cubic is good to 1% for a score like that of 1/θ.
@@ -71,13 +71,13 @@ def response(
         n: events simulated at θ, and as many for each parameter around it.
         seed: of the simulation.
     """
-    point, count = checked_point(estimator, theta), as_count(n, "n")
+    point, count = as_trained_point(estimator, theta), as_count(n, "n")
     region, seeds = estimator.region, np.random.SeedSequence(as_seed(seed))
     numbers = iter(seeds.generate_state(1 + 4 * len(point)).tolist())
 
     def scores_of(at: np.ndarray, size: int) -> np.ndarray:
         x = simulate_at(simulator, np.tile(at, (size, 1)), seed=next(numbers))
-        return estimator.score(checked_events(estimator, x), point)
+        return estimator.score(as_events(estimator, x), point)
 
     slopes, noises, events = [], [], count
     with progress("response", 1 + len(point)) as advance:

@@ -17,10 +17,10 @@ from scipy import special
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...inputs import Input, kind_of, warn_user
-from ..arguments import observed_rows
+from ..arguments import as_level, as_observed
+from ..chi_square import chi2_quantile
 from .minuit import NotConverged, Problem, checked_fixed, iminuit_class, point_inside
 from .objective import PerEvent, event_weights
-from .profile import as_level, chi2_quantile
 
 #: Step of the derivative of the gradient, in units of the expected error.
 HESSIAN_STEP = 0.02
@@ -200,8 +200,8 @@ def cross_entropy_fit(
     )
     against = point_inside(theta_reference, "theta_reference", names, low, high)
     rows, rows_reference = (
-        observed_rows(estimator, x),
-        observed_rows(estimator, x_reference, "x_reference"),
+        as_observed(estimator, x),
+        as_observed(estimator, x_reference, "x_reference"),
     )
     objective = CrossEntropy(
         PerEvent(estimator, rows, against=against),

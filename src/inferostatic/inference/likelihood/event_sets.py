@@ -18,9 +18,10 @@ from ...estimator.estimator import Estimator
 from ...inputs import as_floats
 from ...models.members import over_members
 from ...models.potential import AbstractModel
+from ..arguments import values_by_name
 from .minuit import checked_fixed
 from .newton import AbstractSurface, Maximum, climb
-from .objective import Constraints, known_names
+from .objective import Constraints
 
 #: Events of a set that are summed in one step, events of all climbers in one compiled call, and
 #: pairs of event and θ in one table.
@@ -265,7 +266,7 @@ def checked_bounds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The region cut by the user's bounds of single parameters."""
     low, high = low.copy(), high.copy()
-    for name, pair in known_names(bounds, names, "bounds").items():
+    for name, pair in values_by_name(bounds, names, "bounds").items():
         place = names.index(name)
         values = as_floats(pair, f"the bounds of {name}")
         inside = values.shape == (2,) and low[place] <= values[0] < values[1] <= high[place]

@@ -13,19 +13,12 @@ import numpy as np
 
 from ...estimator.estimator import Estimator
 from ...inputs import Input, as_count, kind_of, warn_user
-from ..arguments import observed_rows
+from ..arguments import as_level, as_observed
 from .minuit import NotConverged as NotConverged
 from .minuit import Problem, checked_fixed, iminuit_class
-from .objective import (
-    CHUNK as CHUNK,
-)
-from .objective import (
-    Constraints,
-    NegativeLogLikelihood,
-    Poisson,
-    event_weights,
-)
-from .profile import Profile, Profiler, as_level
+from .objective import CHUNK as CHUNK
+from .objective import Constraints, NegativeLogLikelihood, Poisson, event_weights
+from .profile import Profile, Profiler
 
 #: The level of one standard deviation, at which MINOS errors are given.
 ONE_SIGMA = 0.6826894921370859
@@ -185,7 +178,7 @@ def maximum_likelihood(
         np.asarray(edge, np.float64)
         for edge in (estimator.region.theta_low, estimator.region.theta_high)
     )
-    rows = observed_rows(estimator, x)
+    rows = as_observed(estimator, x)
     weights = event_weights(weight, len(rows))
     held = checked_fixed(fixed, names, low, high)
     total = float(len(rows) if weights is None else weights.sum())

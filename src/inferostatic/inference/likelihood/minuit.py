@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...inputs import Input, as_count, as_floats
-from .objective import known_names
+from ..arguments import values_by_name
 
 
 class Objective(Protocol):
@@ -158,7 +158,7 @@ def checked_fixed(
     fixed: Mapping[str, float] | None, names: tuple[str, ...], low: np.ndarray, high: np.ndarray
 ) -> dict[str, float]:
     """Values of the fixed parameters, inside the region, with something left to fit."""
-    values = known_names(fixed, names, "fixed")
+    values = values_by_name(fixed, names, "fixed")
     for name, value in values.items():
         place = names.index(name)
         number = as_floats(value, f"the fixed value of {name}")

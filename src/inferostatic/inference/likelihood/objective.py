@@ -23,6 +23,7 @@ from ...inputs import (
 )
 from ...models.members import with_network
 from ...models.potential import AbstractModel
+from ..arguments import values_by_name
 from .float64 import in_float64
 
 #: Events evaluated in one compiled call.
@@ -193,7 +194,7 @@ class Constraints:
     ) -> None:
         self.mean = np.zeros(len(names))
         self.precision = np.zeros(len(names))
-        for name, pair in known_names(constraints, names, "constraints").items():
+        for name, pair in values_by_name(constraints, names, "constraints").items():
             values = as_floats(pair, f"the constraint of {name}")
             if values.shape != (2,) or not np.isfinite(values).all() or not values[1] > 0:
                 raise ValueError(
@@ -207,20 +208,6 @@ class Constraints:
         """Value and gradient of the term."""
         pull = self.precision * (theta - self.mean)
         return float(0.5 * pull @ (theta - self.mean)), pull
-
-
-def known_names(given: Mapping[str, Any] | None, names: Sequence[str], what: str) -> dict[str, Any]:
-    """`given` as a dictionary whose keys are all parameters."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise TypeError(
-            f"{what} must be a dictionary from parameter names to values; got {kind_of(given)}."
-        )
-    for name in given:
-        if name not in names:
-            raise ValueError(f"{what} names {name!r}, but the parameters are {', '.join(names)}.")
-    return dict(given)
 
 
 class NegativeLogLikelihood:

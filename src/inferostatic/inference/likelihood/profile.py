@@ -6,12 +6,12 @@ components (Wilks), so it holds for a likelihood that is right and a minimum awa
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
-from scipy import special
 
 from ...inputs import Input, as_floats, warn_user
+from ..arguments import parameter_index
+from ..chi_square import chi2_quantile
 from .minuit import NotConverged, Problem
 
 #: Crossings are found to this fraction of a standard error.
@@ -41,30 +41,6 @@ class Profile:
             f"Profile({self.name} at {len(self.values)} values from {low:.4g} to {high:.4g}; "
             f"smallest −2 ln λ {self.q.min():.3g})"
         )
-
-
-def as_level(level: float) -> float:
-    """A confidence level, or a sentence."""
-    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level!r}.")
-    return float(level)
-
-
-def chi2_quantile(level: float, freedom: int) -> float:
-    """The quantile of χ², without loading scipy.stats."""
-    return float(2 * special.gammaincinv(freedom / 2, level))
-
-
-def place_of(parameter: str | int, names: Sequence[str]) -> int:
-    """The number of a parameter given by name or number."""
-    if isinstance(parameter, str) and parameter in names:
-        return list(names).index(parameter)
-    if isinstance(parameter, int | np.integer) and -len(names) <= parameter < len(names):
-        return int(parameter) % len(names)
-    raise ValueError(
-        f"{parameter!r} is no parameter of this fit; they are {', '.join(names)} (0 to "
-        f"{len(names) - 1})."
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,7 +120,7 @@ class Profiler:
 
     def free_place(self, parameter: str | int) -> int:
         """The number of a parameter that was fitted."""
-        place = place_of(parameter, self.problem.names)
+        place = parameter_index(parameter, self.problem.names)
         if not self.problem.free[place]:
             raise ValueError(f"{self.problem.names[place]} was held fixed in this fit.")
         return place

@@ -20,7 +20,7 @@ from ...inputs import (
     kind_of,
 )
 from ...models.members import with_network
-from ..arguments import observed_rows
+from ..arguments import as_observed
 from .float64 import in_float64
 
 #: Most events in one chunk of the sum, and most pairs of event and θ in one compiled call.
@@ -66,8 +66,8 @@ def potential_and_rows(estimator: object, x: Input, function: str) -> tuple[Esti
         )
     array = as_floats(x, "x")
     if array.ndim == 1 and array.size == len(estimator.x_names) > 1:
-        return estimator, observed_rows(estimator, array[None])
-    return estimator, observed_rows(estimator, x)
+        return estimator, as_observed(estimator, array[None])
+    return estimator, as_observed(estimator, x)
 
 
 def summed_potential(estimator: Estimator, rows: np.ndarray) -> SummedPotential:

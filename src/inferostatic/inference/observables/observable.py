@@ -14,10 +14,10 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...inputs import Input, as_floats, kind_of, require_finite
+from ..arguments import parameter_index
 from ..information.fisher_information import FisherInformation
 from ..likelihood.minuit import point_inside
 from ..likelihood.objective import event_weights
-from ..likelihood.profile import place_of
 from .histograms import Bins, Histogram, choose_bins, fill
 
 
@@ -147,7 +147,7 @@ def observable(
     projection, columns = np.eye(len(names)), tuple(f"score {name}" for name in names)
     measured = dict(zip(names, np.eye(len(names)), strict=True))
     if isinstance(direction, str):
-        place = place_of(direction, names)
+        place = parameter_index(direction, names)
         projection, columns = projection[[place]], (columns[place],)
         measured = {names[place]: measured[names[place]]}
         if information is not None:

@@ -21,10 +21,10 @@ import numpy as np
 from ...events.events import Events
 from ...inputs import Input, kind_of
 from ...world.simulator import Simulator
-from ..arguments import observed_rows
+from ..arguments import as_level, as_observed, values_by_name
+from ..chi_square import chi2_quantile
 from ..likelihood.minuit import NotConverged
-from ..likelihood.objective import Constraints, known_names
-from ..likelihood.profile import as_level, chi2_quantile
+from ..likelihood.objective import Constraints
 from .histograms import fill
 from .observable import Observable
 from .templates import Reweighted, TemplateChoices, Templates, make_templates
@@ -191,7 +191,7 @@ def to_pyhf(
         )
     names = observable.estimator.theta_names
     choices = TemplateChoices() if templates is None else templates
-    constrained = known_names(constraints, names, "constraints")
+    constrained = values_by_name(constraints, names, "constraints")
     checked = Constraints(constrained, names)
     directions = {**observable.directions}
     for name in constrained:
@@ -204,7 +204,7 @@ def to_pyhf(
         )
     if luminosity is not None and not 0 < luminosity < 1:
         raise ValueError(f"luminosity must lie between 0 and 1, like 0.02; got {luminosity}.")
-    rows = None if observed is None else observed_rows(observable.estimator, observed, "observed")
+    rows = None if observed is None else as_observed(observable.estimator, observed, "observed")
     total = _expected(observable.theta_ref, expected, rate, rows)
     precision = {name: float(checked.precision[names.index(name)]) for name in constrained}
     made = make_templates(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...inputs import Input, kind_of, warn_user
-from ..arguments import checked_events, checked_weight, effective_size
+from ..arguments import as_events, as_weight, effective_size
 from .pareto_tail import tail_index
 
 #: Part of the effective events that must be left, or the pair is refused.
@@ -138,8 +138,8 @@ def reweight(
             "reweight needs a log ratio: a potential (ist.Estimator), which ist.fit(events, "
             f"seed=…) trains by default, or an ist.RatioEstimator; got {kind_of(estimator)}."
         )
-    rows = checked_events(estimator, x)
-    before = checked_weight(weight, len(rows))
+    rows = as_events(estimator, x)
+    before = as_weight(weight, len(rows))
     log_ratio = estimator.log_ratio(rows, theta_to, theta_from)
     if len(log_ratio) != len(rows):
         raise ValueError(

@@ -15,7 +15,7 @@ from ...events.events import Events
 from ...events.simulate import simulate_at
 from ...inputs import Input, as_seed, kind_of, warn_user
 from ...world.simulator import Simulator
-from ..arguments import observed_rows
+from ..arguments import as_observed
 from ..likelihood.objective import event_weights
 from .histograms import Bins, Histogram, Sample, choose_bins, fill
 from .observable import Observable
@@ -290,7 +290,7 @@ class _ByRatio:
                 f"{kind_of(estimator)}. Give a simulator or events at the shifted points."
             )
         self.estimator, self.ref = estimator, observable.theta_ref
-        self.x = np.asarray(observed_rows(estimator, events.x), np.float64)
+        self.x = np.asarray(as_observed(estimator, events.x), np.float64)
         self.weight = event_weights(events.weight, len(self.x))
 
     def at(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -16,7 +16,7 @@ from ...estimator.estimator import Estimator
 from ...inputs import Input, as_count, as_seed, kind_of, warn_user
 from ...world.priors.discrete import Discrete
 from ...world.priors.prior import AbstractPrior
-from ..likelihood.profile import as_level
+from ..arguments import as_level
 from ..likelihood.summed_potential import potential_and_rows, summed_potential
 from .density import Target, coordinates_of
 from .grid import (
