@@ -44,12 +44,17 @@ from .inference.centre import CentringReport as CentringReport
 from .inference.centre import centre as centre
 from .inference.confidence.confidence_set import ConfidenceSet as ConfidenceSet
 from .inference.confidence.confidence_set import confidence_set as confidence_set
+from .inference.confidence.limit_methods import CLs as CLs
+from .inference.confidence.limit_methods import CLsb as CLsb
+from .inference.confidence.neyman import Neyman as Neyman
 from .inference.confidence.upper_limit import UpperLimit as UpperLimit
 from .inference.confidence.upper_limit import upper_limit as upper_limit
+from .inference.confidence.wilks import Wilks as Wilks
 from .inference.information.fisher import fisher as fisher
 from .inference.information.fisher_information import FisherInformation as FisherInformation
 from .inference.likelihood.cross_entropy import CrossEntropyFit as CrossEntropyFit
 from .inference.likelihood.cross_entropy import cross_entropy_fit as cross_entropy_fit
+from .inference.likelihood.likelihood import Likelihood as Likelihood
 from .inference.likelihood.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
 from .inference.likelihood.maximum_likelihood import maximum_likelihood as maximum_likelihood
 from .inference.observables.observable import Observable as Observable
@@ -61,6 +66,9 @@ from .inference.observables.reweight import Reweighting as Reweighting
 from .inference.observables.reweight import reweight as reweight
 from .inference.observables.templates import Reweighted as Reweighted
 from .inference.observables.templates import TemplateChoices as TemplateChoices
+from .inference.posterior.grid import Grid as Grid
+from .inference.posterior.importance import Importance as Importance
+from .inference.posterior.nuts import NUTS as NUTS
 from .inference.posterior.posterior import Posterior as Posterior
 from .inference.posterior.posterior import posterior as posterior
 from .learning.choose_width import WidthChoice as WidthChoice

@@ -12,7 +12,7 @@ from scipy import optimize, special, stats
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
 from inferostatic.inference.likelihood.objective import Constraints, NegativeLogLikelihood, Poisson
-from inferostatic.inference.likelihood.profile import chi2_quantile
+from inferostatic.inference.chi_square import chi2_quantile
 
 NORMAL = exact_normal(dim=2)
 DIRICHLET = exact_dirichlet()

@@ -1,7 +1,7 @@
 r"""Asymptotic formulae for upper limits (Cowan, Cranmer, Gross, Vitells, arXiv:1007.1727).
 
 \(\tilde q_\mu\) is −2 ln of the likelihood ratio of μ to the best fit with \(\hat\mu\) not below
-the background's value, and 0 for \(\hat\mu>\mu\) (eq. 16). Its law follows from its value
+the background's value, and 0 for \(\hat\mu>\mu\) (eq. 16). Its distribution follows from its value
 \(q_A\) on the Asimov data set, in which everything is as the background predicts it (eqs. 63 to
 66).
 """
@@ -20,12 +20,6 @@ class Confidence(NamedTuple):
 
     signal: np.ndarray
     background: np.ndarray
-
-    def value(self, test: str) -> np.ndarray:
-        """CLs = CLs+b/CLb, or CLs+b itself."""
-        if test == "clsb":
-            return self.signal
-        return self.signal / np.maximum(self.background, 1e-300)
 
 
 def one_sided_tail(q: np.ndarray) -> np.ndarray:
@@ -49,7 +43,9 @@ def asymptotic_expected(q_asimov: np.ndarray) -> Confidence:
     return Confidence(ndtr(BANDS - scale), ndtr(np.broadcast_to(BANDS, (len(q_asimov), 5))))
 
 
-def of_toys(signal: np.ndarray, background: np.ndarray, q: np.ndarray, tie: float) -> Confidence:
+def confidence_of_toys(
+    signal: np.ndarray, background: np.ndarray, q: np.ndarray, tie: float
+) -> Confidence:
     """Of statistics q among toys with and without signal."""
     return Confidence(_share_above(signal, q - tie), _share_above(background, q - tie))
 

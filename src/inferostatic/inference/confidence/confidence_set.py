@@ -1,9 +1,7 @@
 r"""Confidence sets: the θ that the observed events do not reject.
 
-Every θ is tested by the likelihood ratio to the best fit in the physical region. By Wilks' theorem
-the statistic follows χ², which holds for the true likelihood, many events, and θ away from edges.
-The Neyman construction finds its law from toys at every θ instead, and holds for any estimator and
-any number of events.
+Every θ is tested by the likelihood ratio to the best fit in the physical region. How its p-value is
+found is a method of its own: `Wilks` or `Neyman`, or another one beside them.
 """
 
 import dataclasses
@@ -12,22 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy import special
 
-from ...estimator.estimator import Estimator
-from ...events.events import Events
-from ...inputs import Input, as_count, as_floats, as_seed, warn_user
-from ...progress import progress
-from ...world.simulator import Simulator
-from ..arguments import as_level, parameter_index
-from ..likelihood.event_sets import SetLikelihood
-from ..likelihood.minuit import NotConverged
-from ..likelihood.summed_potential import potential_and_rows
-from .grids import WHOLE_LEVEL, Tested, found_grid, given_grid, inside_box
+from ...inputs import Input, as_floats, as_seed, kind_of, rounded, warn_user
+from ...tables import format_table
+from ..arguments import ONE_SIGMA, Parameter, as_level, as_points, parameter_indices
+from ..likelihood.likelihood import Likelihood
+from ..likelihood.model import LikelihoodModel
+from ..likelihood.verb import of_likelihood
+from .grids import WHOLE_LEVEL, Tested, lay_grid, read_grid
 from .lattice import hull
-from .neyman import ObservedSet, ToyFitter, observe, p_value
-from .toys import ToyMaker, source_of
-
-#: Fraction of toy fits without convergence that is worth a warning.
-TOLERATED_FAILURES = 0.01
+from .method import AbstractConfidenceMethod, AbstractPointTest
+from .observed_fit import ObservedFit, fit_observed
+from .wilks import Wilks
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -42,7 +35,7 @@ class ConfidenceSet:
         theta: all parameters at each point, the others profiled, shape (m, d).
         best: all parameters at the best fit in the physical region, shape (d,).
         theta_names: of all parameters.
-        method: "wilks" or "neyman".
+        method: name of the method, such as "wilks" or "neyman".
         level: used where none is given.
         converged: whether the best fit was found.
         notes: how the p-values were found.
@@ -110,14 +103,16 @@ class ConfidenceSet:
     def summary(self) -> str:
         """A table of intervals, and how they were found."""
         levels = sorted({self.level, WHOLE_LEVEL})
-        width = max(9, *(len(name) for name in self.names))
-        heads = "".join(f"  {f'{level:.4g} interval':>24}" for level in levels)
-        lines = [f"{'parameter':<{width}}  {'best fit':>10}{heads}"]
         each = [self._ends(level) for level in levels]
-        for i, name in enumerate(self.names):
-            best = self.best[self.theta_names.index(name)]
-            ends = [f"{e[i, 0]:.5g} to {e[i, 1]:.5g}{'*' * (i in cut)}" for e, cut in each]
-            lines.append(f"{name:<{width}}  {best:>10.5g}" + "".join(f"  {e:>24}" for e in ends))
+        columns = {
+            "parameter": list(self.names),
+            "best fit": [f"{self.best[self.theta_names.index(name)]:.5g}" for name in self.names],
+        }
+        for level, (ends, cut) in zip(levels, each, strict=True):
+            columns[f"{level:.4g} interval"] = [
+                f"{low:.5g} to {high:.5g}{'*' * (i in cut)}" for i, (low, high) in enumerate(ends)
+            ]
+        lines = format_table(columns)
         if any(cut for _, cut in each):
             lines.append("* the set goes on beyond the grid")
         return "\n".join([*lines, *self.notes])
@@ -154,94 +149,54 @@ class ConfidenceSet:
                 f"theta must have one value for each of {', '.join(self.names)}; got shape "
                 f"{values.shape}."
             )
-        return inside_box(values[None], self.names, self._box, "theta")
+        return as_points(values[None], self.names, self._box, "theta")
 
 
+@of_likelihood
 def confidence_set(
-    estimator: Estimator,
-    x: Input,
+    likelihood: Likelihood,
+    method: AbstractConfidenceMethod | None = None,
     *,
-    method: str = "wilks",
-    parameters: Sequence[str | int] | str | None = None,
+    parameters: Sequence[Parameter] | Parameter | None = None,
     grid: Input | Mapping[str, Input] | None = None,
-    simulator: Simulator | None = None,
-    toys_from: Events | None = None,
-    toys: int = 1000,
-    pool: int | None = None,
-    constraints: Mapping[str, tuple[float, float]] | None = None,
-    fixed: Mapping[str, float] | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    level: float = 0.68,
+    level: float = ONE_SIGMA,
     seed: int = 0,
     progress_bar: bool | None = None,
 ) -> ConfidenceSet:
-    r"""Test the parameters of interest on a grid: the set that the events `x` do not reject.
+    r"""Test the parameters of interest on a grid: the set that the events do not reject.
 
     The statistic is \(q=-2\ln[\max_\nu L(\theta_I,\nu)/\max_\theta L]\) in the physical region.
+    `confidence_set(estimator, x, …)` is the short form.
 
     Args:
-        estimator: a trained potential.
-        x: observed events, shape (n, D), all made at one unknown θ; one event may have shape (D,).
-        method: "wilks", q follows χ² with as many degrees of freedom as parameters of interest; or
-            "neyman", its law is that among toys at each θ, with nuisance parameters at their fitted
-            values. For all parameters of interest and a simulator, the coverage is then exact for
-            any estimator; profiled nuisance parameters or stored events make it approximate.
-        parameters: those of interest; the others are profiled. All unless given.
-        grid: points of shape (m, k), or axes by name, {"a": values, …}; found if omitted.
-        simulator: function (theta, rng) -> x for the toys.
-        toys_from: simulated events at many θ, from which toys are drawn if there is no simulator:
-            those nearest to the θ that is tested. `notes` says how many and from how far.
-        toys: at each point.
-        pool: events simulated at each point, from which toys are drawn without replacement; all of
-            them independent for few events, otherwise at least 20 times the events of a toy.
-        constraints: measurements of single parameters made elsewhere, {"name": (mean, sd)}; in
-            every toy they are made again.
-        fixed: parameters that are held, {"name": value}.
-        bounds: physical bounds inside the trained region, {"name": (low, high)}.
-        level: confidence level of the set where none is given.
+        likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
+        method: `ist.Wilks()`, the default, or `ist.Neyman(simulator)`, which holds for any
+            estimator.
+        parameters: those of interest, by default all; the others are profiled.
+        grid: points of shape (m, k), or axes by name, {"a": values, …}; found by default.
+        level: default confidence level of the set.
         seed: of the toys.
         progress_bar: force the display on or off.
     """
-    estimator, rows = potential_and_rows(estimator, x, "confidence_set")
-    level = as_level(level)
-    if method not in ("wilks", "neyman"):
-        raise ValueError(f"method must be 'wilks' or 'neyman'; got {method!r}.")
-    space = SetLikelihood.of(estimator, constraints=constraints, fixed=fixed, bounds=bounds)
-    places = interesting(parameters, space)
-    notes = [f"{len(rows)} event{'s' if len(rows) > 1 else ''}"]
-    fitter = None
-    if method == "neyman":
-        count = as_count(toys, "toys")
-        asked = None if pool is None else as_count(pool, "pool")
-        maker = ToyMaker(
-            source_of(estimator, simulator, toys_from),
-            count,
-            len(rows),
-            ToyMaker.size_of_pool(count, len(rows), asked),
-            space.precision,
-            as_seed(seed),
+    method = Wilks() if method is None else method
+    if not isinstance(method, AbstractConfidenceMethod):
+        raise TypeError(
+            f"method must be ist.Wilks() or ist.Neyman(simulator, …); got {kind_of(method)}."
         )
-    elif simulator is not None or toys_from is not None:
-        raise ValueError(
-            "simulator and toys_from are used by method='neyman' only; add it, or leave them out."
-        )
-    else:
-        maker = None
-    observed = observed_or_told(space, rows)
-    if maker is not None:
-        fitter = ToyFitter(space, observed, maker)
-    tester = _Tester(observed, places, fitter)
-    names = tuple(space.names[i] for i in places)
-    box = (space.low[places], space.high[places])
+    level, model = as_level(level), likelihood.model
+    indices = _of_interest(parameters, model)
+    observed = fit_observed(likelihood, model)
+    test = method.prepare(likelihood, observed, seed=as_seed(seed))
+    tester = _Tester(observed, indices, test, random=method.random)
+    names = tuple(model.names[i] for i in indices)
+    box = (model.low[indices], model.high[indices])
     if grid is None:
-        points, axes, tested = found_grid(tester, names, box, show=progress_bar)
+        points, axes, tested = lay_grid(tester, names, box, show=progress_bar)
     else:
-        points, axes = given_grid(grid, names, box)
+        points, axes = read_grid(grid, names, box)
         tested = tester(points, show=progress_bar)
     statistic, p_values, theta = tested
-    if maker is not None and fitter is not None:
-        notes += _of_toys(maker, fitter)
-    notes += _of_space(space, places, constraints)
+    data, *restrictions = likelihood.describe()
     return ConfidenceSet(
         names=names,
         points=points,
@@ -249,11 +204,11 @@ def confidence_set(
         p_value=p_values,
         theta=theta,
         best=tester.observed.theta,
-        theta_names=space.names,
-        method=method,
+        theta_names=model.names,
+        method=method.name,
         level=level,
         converged=observed.converged,
-        notes=tuple(notes),
+        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions),
         axes=axes,
         _test=tester,
         _box=box,
@@ -263,115 +218,46 @@ def confidence_set(
 class _Tester:
     """Statistic, p-value and θ at points of the parameters of interest."""
 
-    def __init__(self, observed: ObservedSet, places: list[int], fitter: ToyFitter | None) -> None:
-        self.observed, self.places, self.fitter = observed, places, fitter
-
-    @property
-    def exact(self) -> bool:
-        """Whether the test needs no more than χ²."""
-        return self.fitter is None
+    def __init__(
+        self, observed: ObservedFit, indices: list[int], test: AbstractPointTest, *, random: bool
+    ) -> None:
+        self.observed, self.indices, self.test, self.random = observed, indices, test, random
 
     def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
-        statistic, theta = self.wilks(points)
-        if self.fitter is None:
-            return statistic, special.gammaincc(len(self.places) / 2, statistic / 2), theta
-        values = np.empty(len(points))
-        with progress("toys", len(points), show=show) as advance:
-            for i, point in enumerate(theta):
-                values[i] = p_value(self.fitter.statistic(point, self.places), statistic[i])
-                advance(1)
-        return statistic, values, theta
+        statistic, theta = self.statistic(points)
+        return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
 
-    def wilks(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The observed statistic, and θ with the others profiled."""
-        statistic, found = self.observed.statistic(self.places, points)
+        statistic, found = self.observed.statistic(self.indices, points)
         lost = ~found.converged
         if lost.any():
             warn_user(
                 f"the fit of the profiled parameters did not converge at {int(lost.sum())} of "
-                f"{len(points)} points, such as {np.round(points[lost][0], 5).tolist()}."
+                f"{len(points)} points, such as {rounded(points[lost][0])}."
             )
         # A point above the best fit is a better best fit; θ that were tested before keep theirs.
         best = int(np.argmax(found.value))
         if found.value[best] > self.observed.value + 1e-6:
-            again = self.observed.space.maximum(
-                self.observed.x[None], found.theta[best][None], weight=self.observed.weight
-            )
-            self.observed = dataclasses.replace(
-                self.observed, value=float(again.value[0]), theta=again.theta[0]
-            )
+            self.observed = self.observed.improve(found.theta[best])
             statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
         return statistic, found.theta
 
 
-def observed_or_told(space: SetLikelihood, rows: np.ndarray) -> ObservedSet:
-    """The best fit, or a sentence."""
-    observed = observe(space, rows)
-    if not np.isfinite(observed.value):
-        raise NotConverged(
-            "ln L of the observed events is not finite anywhere in the region; look at "
-            "estimator.potential(x, theta)."
-        )
-    if not observed.converged:
-        warn_user(
-            "the best fit did not converge, so the statistic may be too small; it lies near "
-            f"θ = {np.round(observed.theta, 5).tolist()}."
-        )
-    return observed
-
-
-def interesting(
-    parameters: Sequence[str | int] | str | int | None, space: SetLikelihood
+def _of_interest(
+    parameters: Sequence[Parameter] | Parameter | None, model: LikelihoodModel
 ) -> list[int]:
-    """The numbers of the parameters of interest."""
+    """The indices of the parameters of interest."""
     if parameters is None:
-        return np.flatnonzero(space.free).tolist()
-    given = [parameters] if isinstance(parameters, str | int) else list(parameters)
-    places = [parameter_index(parameter, space.names) for parameter in given]
-    if not places or len(set(places)) < len(places):
-        raise ValueError(
-            f"parameters must name different parameters of {', '.join(space.names)}; got {given}."
-        )
-    for place in places:
-        if not space.free[place]:
-            raise ValueError(f"{space.names[place]} is fixed, so it cannot be tested.")
-    return places
+        return np.flatnonzero(model.free).tolist()
+    indices = parameter_indices(parameters, model.names)
+    for index in indices:
+        if not model.free[index]:
+            raise ValueError(f"{model.names[index]} is fixed, so it cannot be tested.")
+    return indices
 
 
-def _of_toys(maker: ToyMaker, fitter: ToyFitter) -> list[str]:
-    notes = [f"{maker.toys:,} toys at each point; {maker.source.describe()}"]
-    if maker.shared > 0:
-        # The variance of a mean of indicators whose correlation is at most the shared fraction.
-        error = np.sqrt(0.25 * (1 / maker.toys + maker.shared))
-        notes.append(
-            f"two toys share {maker.shared:.2%} of their events on average, so a p-value's "
-            f"standard error is at most {error:.3f}; give a larger pool= to lower it"
-        )
-    if fitter.failed:
-        share = fitter.failed / fitter.fits
-        notes.append(f"{fitter.failed:,} of {fitter.fits:,} fits of toys did not converge")
-        if share > TOLERATED_FAILURES:
-            warn_user(
-                f"{share:.1%} of the fits of toys did not converge; the set is still valid, as the "
-                "observed events are treated alike, but may be larger than need be."
-            )
-    return notes
-
-
-def _of_space(
-    space: SetLikelihood,
-    places: list[int],
-    constraints: Mapping[str, tuple[float, float]] | None,
-) -> list[str]:
-    notes = []
-    others = space.free.copy()
-    others[places] = False
-    if others.any():
-        notes.append(f"profiled: {', '.join(np.array(space.names)[others])}")
-    held = [f"{space.names[i]} = {space.low[i]:.5g}" for i in np.flatnonzero(~space.free)]
-    if held:
-        notes.append(f"fixed: {', '.join(held)}")
-    if constraints:
-        said = (f"{name} = {mean:.5g} ± {sd:.3g}" for name, (mean, sd) in constraints.items())
-        notes.append(f"constraints: {', '.join(said)}")
-    return notes
+def _profiled(model: LikelihoodModel, indices: list[int]) -> list[str]:
+    others = model.free.copy()
+    others[indices] = False
+    return [f"profiled: {', '.join(np.array(model.names)[others])}"] if others.any() else []

@@ -1,20 +1,24 @@
 """Grids of the parameters of interest: those that are given, and those that find the set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
-from ...inputs import Input, as_floats, as_rows, require_finite
+from ...inputs import Input, as_floats, as_rows
+from ..arguments import as_points
 from ..chi_square import chi2_quantile
 from .lattice import lattice
-from .neyman import ObservedSet
+from .observed_fit import ObservedFit
 
-#: Points along each axis of a grid that was not given, by the number of parameters of interest.
+#: Points along each axis of a grid that is laid by default, by the number of parameters.
 AXIS_POINTS = {1: 61, 2: 21, 3: 9, 4: 7}
-#: A first grid reaches this many standard errors from the estimate, and is laid again until it
-#: holds the set of this level.
-REACH, WHOLE_LEVEL, MOST_GRIDS = 4.0, 0.95, 5
+#: Standard errors that a first grid reaches from the estimate.
+REACH = 4.0
+#: Level of the set that a grid must hold.
+WHOLE_LEVEL = 0.95
+#: Times that a grid is laid, at most.
+MOST_GRIDS = 5
 
 #: Statistic (m,), p-value (m,) and all parameters (m, d) at tested points.
 Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -23,40 +27,20 @@ Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
 class Tester(Protocol):
     """What tests points of the parameters of interest."""
 
-    observed: ObservedSet
-    places: list[int]
-
-    @property
-    def exact(self) -> bool:
-        """Whether the test needs no more than χ²."""
-        ...
+    observed: ObservedFit
+    indices: list[int]
+    random: bool
 
     def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
         """Test points of shape (m, k)."""
         ...
 
-    def wilks(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The observed statistic, and θ with the others profiled."""
         ...
 
 
-def inside_box(
-    points: np.ndarray, names: Sequence[str], box: tuple[np.ndarray, np.ndarray], what: str
-) -> np.ndarray:
-    """Points in the physical region, or a sentence."""
-    require_finite(points, what, "Give finite parameters.")
-    slack = 1e-6 * (box[1] - box[0])
-    good = np.all((points >= box[0] - slack) & (points <= box[1] + slack), axis=1)
-    if not good.all():
-        raise ValueError(
-            f"{what} must lie in the trained region and the bounds, "
-            f"{np.round(box[0], 5).tolist()} to {np.round(box[1], 5).tolist()} for "
-            f"{', '.join(names)}; got {np.round(points[~good][0], 5).tolist()}."
-        )
-    return np.clip(points, *box)
-
-
-def given_grid(
+def read_grid(
     grid: Input | Mapping[str, Input], names: tuple[str, ...], box: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
     """The user's points, shape (m, k), and the axes if they are a lattice."""
@@ -74,14 +58,14 @@ def given_grid(
             points = as_rows(values, "grid", columns=len(names), of="parameters of interest")
             if len(points) == 0:
                 raise ValueError("grid has no points; give at least one.")
-            return inside_box(points, names, box, "grid"), None
+            return as_points(points, names, box, "grid"), None
         axes = (np.unique(values),)
     if any(axis.size == 0 for axis in axes):
         raise ValueError("grid has no points; give at least one along each axis.")
-    return inside_box(lattice(axes), names, box, "grid"), axes
+    return as_points(lattice(axes), names, box, "grid"), axes
 
 
-def found_grid(
+def lay_grid(
     tester: Tester,
     names: tuple[str, ...],
     box: tuple[np.ndarray, np.ndarray],
@@ -96,14 +80,14 @@ def found_grid(
             "name fewer parameters= and profile the others."
         )
     observed = tester.observed
-    errors = np.sqrt(np.diag(observed.covariance))[tester.places]
-    best = observed.theta[tester.places]
+    errors = np.sqrt(np.diag(observed.covariance))[tester.indices]
+    best = observed.theta[tester.indices]
     low, high = np.maximum(best - REACH * errors, box[0]), np.minimum(best + REACH * errors, box[1])
     axes: tuple[np.ndarray, ...] = ()
-    threshold = chi2_quantile(WHOLE_LEVEL, len(names))
+    threshold = chi2_quantile(WHOLE_LEVEL, len(names)) * observed.variance_ratio(tester.indices)
     for _ in range(MOST_GRIDS):
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
-        accepted = tester.wilks(lattice(axes))[0] < threshold
+        accepted = tester.statistic(lattice(axes))[0] < threshold
         low, high, good = _next_box(axes, accepted, box)
         if good:
             break
@@ -112,7 +96,7 @@ def found_grid(
         points = lattice(axes)
         tested = tester(points, show=show)
         low, high, good = _next_box(axes, tested[1] > 1 - WHOLE_LEVEL, box, narrower=False)
-        if good or tester.exact:
+        if good or not tester.random:
             break
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
     assert tested is not None

@@ -1,76 +1,94 @@
 """CLs and CLs+b as functions of the tested value, and where they fall below a threshold."""
 
+import abc
 import dataclasses
 import functools
 
 import numpy as np
 
-from .asymptotics import Confidence, asymptotic, asymptotic_expected, of_toys, one_sided_tail
-from .neyman import TIE, ObservedSet, ToyFits, ToyFitter
-from .toy_fits import Toys
+from .asymptotics import (
+    Confidence,
+    asymptotic,
+    asymptotic_expected,
+    confidence_of_toys,
+    one_sided_tail,
+)
+from .limit_methods import AbstractLimitMethod
+from .neyman import TIE
+from .observed_fit import ObservedFit
+from .toy_fits import ToyFits, ToyFitter
+from .toys import Toys
 
 #: How often the cell that holds a limit is divided by ten.
 DIVISIONS = 4
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Asymptotic:
-    """CLs or CLs+b at any values, observed (m,) and expected (m, 5), by the formulae."""
+class AbstractCurves(abc.ABC):
+    """CLs or CLs+b at any values."""
 
-    observed: ObservedSet
-    asimov: ObservedSet | None
-    place: int
-    test: str
+    @abc.abstractmethod
+    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Observed (m,) and expected (m, 5), at values of shape (m,)."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AsymptoticCurves(AbstractCurves):
+    """By the asymptotic formulae."""
+
+    observed: ObservedFit
+    asimov: ObservedFit | None
+    index: int
+    method: AbstractLimitMethod
 
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """At values of shape (m,)."""
-        q = statistic(self.observed, self.place, values)
+        """Observed and expected; NaN for the latter without an Asimov set."""
+        # Of weighted events, whose scatter the Asimov set has as well.
+        ratio = self.observed.variance_ratio([self.index])
+        q = upper_statistic(self.observed, self.index, values) / ratio
         if self.asimov is None:
             return one_sided_tail(q), np.full((len(q), 5), np.nan)
-        q_asimov = statistic(self.asimov, self.place, values)
-        return (
-            asymptotic(q, q_asimov).value(self.test),
-            asymptotic_expected(q_asimov).value(self.test),
-        )
+        q_asimov = upper_statistic(self.asimov, self.index, values) / ratio
+        combine = self.method.combine
+        return combine(asymptotic(q, q_asimov)), combine(asymptotic_expected(q_asimov))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WithToys:
-    """The same from toys."""
+class ToyCurves(AbstractCurves):
+    """From toys; `background` is the fitted θ without signal."""
 
-    observed: ObservedSet
+    observed: ObservedFit
     fitter: ToyFitter
-    quiet: np.ndarray
-    place: int
-    test: str
+    background: np.ndarray
+    index: int
+    method: AbstractLimitMethod
 
     @functools.cached_property
     def without_signal(self) -> tuple[Toys, ToyFits]:
         """Toys of background alone and their best fits: the same for all values."""
-        toys = self.fitter.maker.at(self.quiet)
+        toys = self.fitter.maker.at(self.background)
         return toys, self.fitter.fit(toys, [])
 
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """At values of shape (m,)."""
-        fitter, place = self.fitter, self.place
-        held = self.observed.conditional([place], values[:, None])
-        q = statistic(self.observed, place, values)
-        without, best_without = self.without_signal
+        """Observed and expected."""
+        fitter, index = self.fitter, self.index
+        held = self.observed.conditional([index], values[:, None])
+        q = upper_statistic(self.observed, index, values)
         one, five = np.empty(len(values)), np.empty((len(values), 5))
         for i, value in enumerate(values):
             toys = fitter.maker.at(held.theta[i])
-            sides = [(toys, fitter.fit(toys, [])), (without, best_without)]
+            sides = [(toys, fitter.fit(toys, [])), self.without_signal]
             signal, background = (
                 one_sided(
                     best.value,
-                    fitter.fit(some, [place], values[i : i + 1]).value,
-                    best.theta[:, place],
+                    fitter.fit(some, [index], values[i : i + 1]).value,
+                    best.theta[:, index],
                     value,
                 )
                 for some, best in sides
             )
-            one[i] = of_toys(signal, background, q[i : i + 1], TIE).value(self.test)[0]
-            every = of_toys(signal, background, background, TIE).value(self.test)
+            observed = confidence_of_toys(signal, background, q[i : i + 1], TIE)
+            one[i] = self.method.combine(observed)[0]
+            every = self.method.combine(confidence_of_toys(signal, background, background, TIE))
             five[i] = np.quantile(every, _LEVELS)
         return one, five
 
@@ -86,14 +104,14 @@ def one_sided(
     return np.where(fitted > value, 0.0, np.maximum(2 * (best - held), 0.0))
 
 
-def statistic(data: ObservedSet, place: int, values: np.ndarray) -> np.ndarray:
-    """q̃ of one set of events at several values."""
-    found = data.conditional([place], values[:, None])
-    return one_sided(np.full(len(values), data.value), found.value, data.theta[place], values)
+def upper_statistic(data: ObservedFit, index: int, values: np.ndarray) -> np.ndarray:
+    """q̃ of one data set at several values."""
+    found = data.conditional([index], values[:, None])
+    return one_sided(np.full(len(values), data.value), found.value, data.theta[index], values)
 
 
-def crossings(
-    curves: Asymptotic, values: np.ndarray, threshold: float, nothing: float
+def find_crossings(
+    curves: AsymptoticCurves, values: np.ndarray, threshold: float, nothing: float
 ) -> np.ndarray:
     """Where the observed and the five expected curves fall below the threshold, shape (6,)."""
     table = _table(curves, values)
@@ -120,12 +138,12 @@ def crossings(
     return ends.mean(axis=1)
 
 
-def _table(curves: Asymptotic, values: np.ndarray) -> np.ndarray:
+def _table(curves: AsymptoticCurves, values: np.ndarray) -> np.ndarray:
     observed, expected = curves(values)
     return np.column_stack([observed, expected])
 
 
-def interpolated(values: np.ndarray, curve: np.ndarray, threshold: float) -> float:
+def interpolate_crossing(values: np.ndarray, curve: np.ndarray, threshold: float) -> float:
     """Where a curve of toys falls below the threshold, with its logarithm linear in between."""
     below = np.flatnonzero(curve < threshold)
     if len(below) == 0 or below[0] == 0:

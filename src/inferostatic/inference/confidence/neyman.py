@@ -1,209 +1,107 @@
-r"""The likelihood ratio ordering, and its law at any θ from toys.
+r"""Confidence sets by the Neyman construction: p-values from toys at every θ.
 
-The statistic is \(q(\theta_I)=2[\max_\theta\ln L-\max_{\theta:\theta_I}\ln L]\), both maxima taken
-in the physical region (Feldman and Cousins, Phys. Rev. D57, 3873; for θ_I only part of θ, with the
-other parameters profiled). Its p-value is that among toys simulated at θ_I and the fitted value of
-the other parameters. It is right whatever the estimator, because the same function of the data is
-applied to the toys; a bad estimator gives larger sets, not wrong ones.
+The statistic is the likelihood ratio to the best fit in the physical region (Feldman and Cousins,
+Phys. Rev. D57, 3873; with the other parameters profiled). Its p-value is that among toys simulated
+at θ_I and the fitted values of the other parameters. It is right whatever the estimator, because
+the same function of the data is applied to the toys; a bad estimator gives larger sets, not wrong
+ones.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..likelihood.event_sets import SetLikelihood, scatter
-from ..likelihood.newton import Maximum
-from .toy_fits import Nodes, ToyMaxima, Toys, toy_maxima
-from .toys import FEW_EVENTS, ToyMaker
+from ...inputs import as_count, warn_user
+from ...progress import progress
+from ..likelihood.likelihood import Likelihood
+from .method import AbstractConfidenceMethod, AbstractPointTest
+from .observed_fit import ObservedFit
+from .toy_fits import ToyFitter
+from .toys import ToySource, describe_toys, make_toy_maker, require_source
 
-#: Pairs of event and θ spent on finding where to start the fits of nuisance parameters.
-START_PAIRS, MOST_STARTS = 1 << 20, 64
 #: Statistics that differ by less are equal: discrete data repeat values up to rounding.
 TIE = 1e-4
+#: Part of the fits of toys without convergence above which there is a warning.
+TOLERATED_FAILURES = 0.01
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Conditional:
-    """Fits with the parameters of interest held: value (m,), theta (m, d), converged (m,)."""
+@dataclasses.dataclass(frozen=True)
+class Neyman(AbstractConfidenceMethod):
+    """The distribution of the statistic is that among toys at each θ.
 
-    value: np.ndarray
-    theta: np.ndarray
-    converged: np.ndarray
+    For all parameters of interest and a simulator, the coverage is exact for any estimator;
+    profiled nuisance parameters or stored events make it approximate.
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ObservedSet:
-    """One set of events with its best fit.
-
-    Attributes:
-        space: the likelihood and its box.
-        x: the events, shape (n, D).
-        weight: of the events.
-        value, theta: ln L and θ at the maximum in the box.
-        covariance: inverse of the curvature there, shape (d, d), 0 for fixed parameters.
-        converged: whether the maximum was found.
+    Args:
+        simulator: function (theta, rng) -> x; or simulated `ist.Events` at many θ, of which those
+            nearest to the θ that is tested are used. For several channels a list, one for each.
+        toys: at each point.
+        pool: events simulated at each point, from which toys are drawn without replacement; by
+            default all of them independent for few events, otherwise at least 20 times the events
+            of a toy.
     """
 
-    space: SetLikelihood
-    x: np.ndarray
-    weight: np.ndarray | None
-    value: float
-    theta: np.ndarray
-    covariance: np.ndarray
-    converged: bool
+    simulator: ToySource | Sequence[ToySource]
+    toys: int = 1000
+    pool: int | None = None
 
-    def conditional(self, places: list[int], values: np.ndarray) -> Conditional:
-        """Maxima with some parameters held at each of the values, shape (m, k)."""
-        space, count = self.space, len(values)
-        held = np.repeat(self.theta[None], count, axis=0)
-        held[:, places] = values
-        nuisance = space.free.copy()
-        nuisance[places] = False
-        if not nuisance.any():
-            return Conditional(self._values(held), held, np.ones(count, bool))
-        low, high = (np.repeat(edge[None], count, axis=0) for edge in (space.low, space.high))
-        low[:, places] = high[:, places] = values
-        start = self._starts(places, held, low, high)
-        found = space.maximum(self.x[None], start, weight=self.weight, low=low, high=high)
-        return Conditional(found.value, found.theta, found.converged)
+    def __post_init__(self) -> None:
+        """Check the options."""
+        require_source(self.simulator)
+        as_count(self.toys, "toys")
 
-    def statistic(self, places: list[int], values: np.ndarray) -> tuple[np.ndarray, Conditional]:
-        """q at each of the values, and the fits."""
-        found = self.conditional(places, values)
-        return np.maximum(2 * (self.value - found.value), 0.0), found
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return "neyman"
 
-    def _values(self, thetas: np.ndarray) -> np.ndarray:
-        phi = self.space.table(self.x, thetas, wide=True)
-        total = phi.sum(axis=0) if self.weight is None else self.weight @ phi
-        return total + self.space.constraint(thetas, self.space.measured)
+    @property
+    def random(self) -> bool:
+        """Toys are random."""
+        return True
 
-    def _starts(
-        self, places: list[int], held: np.ndarray, low: np.ndarray, high: np.ndarray
+    def prepare(
+        self, likelihood: Likelihood, observed: ObservedFit, *, seed: int
+    ) -> AbstractPointTest:
+        """Toys of this likelihood."""
+        maker = make_toy_maker(
+            likelihood, observed.model, self.simulator, self.toys, self.pool, seed
+        )
+        return _ToyTest(ToyFitter(observed, maker))
+
+
+class _ToyTest(AbstractPointTest):
+    def __init__(self, fitter: ToyFitter) -> None:
+        self._fitter = fitter
+
+    def p_values(
+        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
     ) -> np.ndarray:
-        """The best of the ridge, of the estimate's nuisances and of a scatter, for each point."""
-        count = len(held)
-        block = self.covariance[np.ix_(places, places)]
-        away = (held - self.theta)[:, places] @ np.linalg.pinv(block)
-        ridge = np.clip(held + away @ self.covariance[places], low, high)
-        ridge[:, places] = held[:, places]
-        more = int(np.clip(START_PAIRS // (count * len(self.x)), 0, MOST_STARTS))
-        nuisance = scatter(self.space.low, self.space.high, more)
-        nuisance = np.repeat(nuisance[None], count, axis=0)
-        nuisance[:, :, places] = held[:, None, places]
-        every = np.concatenate([ridge[:, None], held[:, None], nuisance], axis=1)
-        values = self._values(every.reshape(-1, held.shape[1])).reshape(count, -1)
-        best = np.argmax(np.where(np.isnan(values), -np.inf, values), axis=1)
-        return every[np.arange(count), best]
+        values = np.empty(len(theta))
+        with progress("toys", len(theta), show=show) as advance:
+            for i, point in enumerate(theta):
+                values[i] = p_value(self._fitter.statistic(point, indices), statistic[i])
+                advance(1)
+        return values
 
-
-def observe(
-    space: SetLikelihood, x: np.ndarray, *, weight: np.ndarray | None = None
-) -> ObservedSet:
-    """Find the best fit of a set of events in the box."""
-    x = x.astype(np.float32).astype(np.float64)
-    centre = (space.low + space.high) / 2
-    # The best of many looks at some of the events, then from a few of them with all.
-    some = x[: max(1, min(len(x), 4096))]
-    start = space.best_start(some[None], also=centre[None])
-    starts = np.concatenate([start, scatter(space.low, space.high, 3)])
-    found = space.maximum(x[None], starts, weight=weight)
-    best = int(np.nanargmax(np.where(np.isfinite(found.value), found.value, -np.inf)))
-    theta = found.theta[best]
-    return ObservedSet(
-        space=space,
-        x=x,
-        weight=weight,
-        value=float(found.value[best]),
-        theta=theta,
-        covariance=_covariance(space, found.hessian[best]),
-        converged=bool(found.converged[best]),
-    )
-
-
-def _covariance(space: SetLikelihood, hessian: np.ndarray) -> np.ndarray:
-    """The inverse of −hessian in the free parameters."""
-    free = np.flatnonzero(space.free)
-    hessian = -hessian
-    scale = (space.high - space.low)[free]
-    size, axes = np.linalg.eigh(hessian[np.ix_(free, free)] * np.outer(scale, scale))
-    # No direction is wider than the region, however flat.
-    size = np.maximum(np.abs(size), 12.0)
-    covariance = np.zeros_like(hessian)
-    covariance[np.ix_(free, free)] = (axes / size) @ axes.T * np.outer(scale, scale)
-    return covariance
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ToyFits:
-    """Maxima of toys relative to Σφ at the toys' own θ: in the box, and with parameters held."""
-
-    value: np.ndarray
-    theta: np.ndarray
-    converged: np.ndarray
-
-
-class ToyFitter:
-    """Maxima of toys by the means that suit their size; remembers where they lay at other θ."""
-
-    def __init__(self, space: SetLikelihood, observed: ObservedSet, maker: ToyMaker) -> None:
-        self.space, self.observed, self.maker = space, observed, maker
-        self.seen: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray, Nodes]]] = {}
-        self.fits = self.failed = 0
-
-    def fit(self, toys: Toys, places: list[int], values: np.ndarray | None = None) -> ToyFits:
-        """Maximise every toy, with the parameters at `places`, if any, held at `values`."""
-        space = self.space
-        at = toys.theta.copy()
-        if places:
-            at[places] = values
-            space = space.held(places, at)
-        if toys.rows.shape[1] < FEW_EVENTS:
-            found = self._alone(space, toys, at)
-        else:
-            found = self._together(space, toys, at, tuple(places))
-        self.fits += len(found.value)
-        self.failed += int((~found.converged).sum())
-        return ToyFits(found.value, found.theta, found.converged)
-
-    def _alone(self, space: SetLikelihood, toys: Toys, at: np.ndarray) -> Maximum:
-        x = toys.pool[toys.rows]
-        also = np.clip(np.stack([at, self.observed.theta]), space.low, space.high)
-        start = space.best_start(x, also=also, measured=toys.measured)
-        found = space.maximum(x, start, measured=toys.measured)
-        base = space.table(toys.pool, toys.theta[None], wide=True)[toys.rows, 0].sum(axis=1)
-        return found._replace(value=found.value - base)
-
-    def _together(
-        self, space: SetLikelihood, toys: Toys, at: np.ndarray, key: tuple[int, ...]
-    ) -> ToyMaxima:
-        free = space.free
-        guess = None
-        seen = self.seen.setdefault(key, [])
-        if seen:
-            scale = np.where(self.space.free, self.space.high - self.space.low, 1.0)
-            _, shift, nodes = min(seen, key=lambda one: np.sum(((one[0] - at) / scale) ** 2))
-            centre = np.clip(at + shift, space.low, space.high)[free]
-            guess = dataclasses.replace(nodes, centre=centre)
-        elif free.any():
-            block = np.linalg.inv(
-                self.observed.covariance[np.ix_(self.space.free, self.space.free)]
+    def notes(self) -> list[str]:
+        fitter, maker = self._fitter, self._fitter.maker
+        notes = describe_toys(maker)
+        if maker.shared > 0:
+            # The variance of a mean of indicators whose correlation is at most the shared fraction.
+            error = np.sqrt(0.25 * (1 / maker.toys + maker.shared))
+            notes.append(
+                f"two toys share {maker.shared:.2%} of their events on average, so a p-value's "
+                f"standard error is at most {error:.3f}; give a larger pool= to lower it"
             )
-            inner = free[self.space.free]
-            spread = np.linalg.cholesky(np.linalg.inv(block[np.ix_(inner, inner)]))
-            guess = Nodes(at[free], spread)
-        found = toy_maxima(space, toys, guess)
-        if found.nodes is not None:
-            shift = np.zeros(len(at))
-            shift[free] = found.nodes.centre - at[free]
-            seen.append((at, shift, found.nodes))
-        return found
-
-    def statistic(self, theta: np.ndarray, places: list[int]) -> np.ndarray:
-        """q of the toys at θ, shape (t,)."""
-        toys = self.maker.at(theta)
-        full = self.fit(toys, [])
-        held = self.fit(toys, places, theta[places])
-        return np.maximum(2 * (full.value - held.value), 0.0)
+        if fitter.failed > TOLERATED_FAILURES * fitter.fits:
+            warn_user(
+                f"{fitter.failed / fitter.fits:.1%} of the fits of toys did not converge; the set "
+                "is still valid, as the observed events are treated alike, but may be larger than "
+                "need be."
+            )
+        return notes + fitter.describe_failures()
 
 
 def p_value(toys: np.ndarray, observed: float) -> float:

@@ -9,18 +9,21 @@ than in the likelihood; the price is that reference events are needed and add th
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from ...estimator.estimator import Estimator, RatioEstimator
-from ...inputs import Input, kind_of, warn_user
-from ..arguments import as_level, as_observed
+from ...events.events import Events
+from ...inputs import Input, kind_of, require_order, warn_user
+from ...tables import format_table
+from ..arguments import ONE_SIGMA, as_events, as_level, as_point
 from ..chi_square import chi2_quantile
-from .minuit import NotConverged, Problem, checked_fixed, iminuit_class, point_inside
-from .objective import PerEvent, event_weights
+from .event_sum import EventTerms
+from .likelihood import Likelihood, build_likelihood
+from .maximum_likelihood import format_estimates
+from .minuit import NotConverged, Problem, load_iminuit
 
 #: Step of the derivative of the gradient, in units of the expected error.
 HESSIAN_STEP = 0.02
@@ -54,35 +57,31 @@ class CrossEntropyFit:
         """Standard errors, from the diagonal of the covariance; 0 for fixed parameters."""
         return np.sqrt(np.diag(self.covariance))
 
-    def interval(self, level: float = 0.6826894921370859) -> np.ndarray:
+    def interval(self, level: float = ONE_SIGMA) -> np.ndarray:
         """Symmetric intervals of the single parameters, shape (d, 2), for a normal estimate."""
         reach = np.sqrt(chi2_quantile(as_level(level), 1)) * self.errors
         return np.stack([self.theta - reach, self.theta + reach], axis=1)
 
     def __repr__(self) -> str:
         """The values with errors."""
-        values = zip(self.names, self.theta, self.errors, strict=True)
-        text = ", ".join(
-            f"{name} = {value:.4g} {f'± {error:.2g}' if error != 0 else '(fixed)'}"
-            for name, value, error in values
-        )
+        text = format_estimates(self.names, self.theta, self.errors)
         return f"CrossEntropyFit({text}{'' if self.valid else '; NOT CONVERGED'})"
 
     def summary(self) -> str:
         """A table of the estimates and of what their errors are made of."""
-        width = max(9, *(len(name) for name in self.names))
-        lines = [
-            f"cross-entropy fit: {self.message}",
-            f"{'parameter':<{width}}  {'estimate':>11}  {'error':>9}  of it by reference events",
-        ]
-        for name, value, error, share in zip(
-            self.names, self.theta, self.errors, self.reference_share, strict=True
-        ):
-            if error == 0:
-                lines.append(f"{name:<{width}}  {value:>11.5g}      fixed")
-            else:
-                part = error * np.sqrt(share)
-                lines.append(f"{name:<{width}}  {value:>11.5g}  {error:>9.3g}  {part:.3g}")
+        part = self.errors * np.sqrt(self.reference_share)
+        fixed = self.errors == 0
+        columns = {
+            "parameter": list(self.names),
+            "estimate": [f"{value:.5g}" for value in self.theta],
+            "error": [
+                "fixed" if held else f"{e:.3g}" for e, held in zip(self.errors, fixed, strict=True)
+            ],
+            "of it by reference events": [
+                "" if held else f"{p:.3g}" for p, held in zip(part, fixed, strict=True)
+            ],
+        }
+        lines = [f"cross-entropy fit: {self.message}", *format_table(columns)]
         return "\n".join([*lines, f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)"])
 
 
@@ -91,19 +90,15 @@ class CrossEntropy:
 
     def __init__(
         self,
-        observed: PerEvent,
-        reference: PerEvent,
-        weight: np.ndarray | None,
-        weight_reference: np.ndarray | None,
+        observed: EventTerms,
+        reference: EventTerms,
+        weight: np.ndarray,
+        weight_reference: np.ndarray,
     ) -> None:
         self.samples = (observed, reference)
-        self.weights = tuple(
-            np.full(sample.count, 1 / sample.count) if w is None else w / w.sum()
-            for sample, w in zip(self.samples, (weight, weight_reference), strict=True)
-        )
+        self.weights = (weight / weight.sum(), weight_reference / weight_reference.sum())
         # For θ near the reference the Hessian of J is half the information of one event.
         self.scale = 2 / sum(float(w @ w) for w in self.weights)
-        self.last: tuple[bytes, float, np.ndarray] | None = None
 
     def each(self, theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Loss and gradient of every event, observed and reference."""
@@ -113,26 +108,17 @@ class CrossEntropy:
             (np.logaddexp(0, l_reference), special.expit(l_reference)[:, None] * s_reference),
         ]
 
-    def both(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """J and its gradient."""
-        theta = np.asarray(theta, np.float64)
-        if not np.isfinite(theta).all():  # where a function is flat, Minuit's steps are NaN
-            return np.nan, np.full(len(theta), np.nan)
-        key = theta.tobytes()
-        if self.last is None or self.last[0] != key:
-            value, gradient = 0.0, np.zeros(len(theta))
-            for (losses, slopes), weight in zip(self.each(theta), self.weights, strict=True):
-                value, gradient = value + float(weight @ losses), gradient + weight @ slopes
-            self.last = (key, value, gradient)
-        return self.last[1], self.last[2]
+        value, gradient = 0.0, np.zeros(len(theta))
+        for (losses, slopes), weight in zip(self.each(theta), self.weights, strict=True):
+            value, gradient = value + float(weight @ losses), gradient + weight @ slopes
+        return value, gradient
 
-    def value(self, theta: np.ndarray) -> float:
-        """J, scaled."""
-        return self.scale * self.both(theta)[0]
-
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Its gradient, scaled."""
-        return self.scale * self.both(theta)[1]
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The same, scaled for Minuit."""
+        value, gradient = self.loss_and_gradient(theta)
+        return self.scale * value, self.scale * gradient
 
     def gradient_covariances(self, theta: np.ndarray) -> list[np.ndarray]:
         """Of the gradient of J, from the scatter of the observed and of the reference events."""
@@ -152,20 +138,16 @@ class CrossEntropy:
             ends = np.stack([theta, theta])
             shift = HESSIAN_STEP * steps[i] * np.array([-1.0, 1.0])
             ends[:, i] = np.clip(theta[i] + shift, problem.low[i], problem.high[i])
-            rise = self.both(ends[1])[1] - self.both(ends[0])[1]
+            rise = self.loss_and_gradient(ends[1])[1] - self.loss_and_gradient(ends[0])[1]
             rows[i] = rise / (ends[1, i] - ends[0, i])
         return (rows + rows.T) / 2
 
 
 def cross_entropy_fit(
-    estimator: Estimator | RatioEstimator,
-    x: Input,
-    x_reference: Input,
+    likelihood: Likelihood | Estimator | RatioEstimator,
+    x: Input | None = None,
     *,
-    theta_reference: Input,
-    weight: Input | None = None,
-    weight_reference: Input | None = None,
-    fixed: Mapping[str, float] | None = None,
+    reference: Events,
     start: Input | None = None,
     starts: int = 1,
     throw: bool = True,
@@ -176,43 +158,70 @@ def cross_entropy_fit(
     far reference is less efficient, since the ratio saturates.
 
     Args:
-        estimator: a trained potential, or a direct ratio network.
+        likelihood: `ist.Likelihood(estimator, x, …)` with weights, fixed parameters and bounds; or
+            in its place an estimator, which may be a direct ratio network, followed by `x`.
         x: observed events, shape (n, D), all made at one unknown θ.
-        x_reference: events simulated at `theta_reference`; take many more than observed ones.
-        theta_reference: the θ of the reference events, shape (d,).
-        weight: one weight for each observed event, of either sign.
-        weight_reference: one weight for each reference event.
-        fixed: parameters that are held, {"name": value}.
-        start: where to begin; the best of a few points of the trained region unless given.
+        reference: `ist.Events` simulated at one θ, many more than observed ones.
+        start: where to begin; by default the best of a few points of the trained region.
         starts: number of fits, from different points; the best is returned.
-        throw: raise if the minimiser does not converge; otherwise the result says so.
+        throw: raise if the minimiser does not converge; otherwise the result reports it.
     """
-    iminuit_class()
-    if not isinstance(estimator, Estimator | RatioEstimator):
-        raise TypeError(
-            "cross_entropy_fit needs log ratios, of a potential (ist.Estimator) or a "
-            f"RatioEstimator; got {kind_of(estimator)}."
-        )
-    names = estimator.theta_names
-    low, high = (
-        np.asarray(edge, np.float64)
-        for edge in (estimator.region.theta_low, estimator.region.theta_high)
-    )
-    against = point_inside(theta_reference, "theta_reference", names, low, high)
-    rows, rows_reference = (
-        as_observed(estimator, x),
-        as_observed(estimator, x_reference, "x_reference"),
-    )
+    load_iminuit()
+    if not isinstance(likelihood, Likelihood):
+        if x is None:
+            raise TypeError("cross_entropy_fit takes a likelihood, or an estimator and events x.")
+        need = "cross_entropy_fit needs log ratios, of a potential or a direct ratio network"
+        likelihood = build_likelihood(likelihood, x, (Estimator, RatioEstimator), need)
+    elif x is not None:
+        raise TypeError("the likelihood holds the observed events already; leave out x.")
+    _refuse_other_terms(likelihood)
+    channel, names = likelihood.model.channels[0], likelihood.names
+    rows, point, weight = _read_reference(reference, likelihood)
+    samples = (likelihood.data.x[0][0], rows)
     objective = CrossEntropy(
-        PerEvent(estimator, rows, against=against),
-        PerEvent(estimator, rows_reference, against=against),
-        event_weights(weight, len(rows)),
-        event_weights(weight_reference, len(rows_reference), "weight_reference"),
+        *(EventTerms(channel.wide_models, one, reference=point) for one in samples),
+        likelihood.data.weight[0][0],
+        weight,
     )
-    problem = Problem(objective, names, low, high, checked_fixed(fixed, names, low, high))
+    problem = Problem(objective, names, likelihood.low, likelihood.high)
     # The errors are those of the sandwich, with a Hessian of its own.
     minuit, _ = problem.lowest(problem.starts(start, starts), hesse=False)
     return _result(minuit, problem, objective, throw=throw)
+
+
+def _refuse_other_terms(likelihood: Likelihood) -> None:
+    if len(likelihood.model.channels) > 1:
+        raise ValueError("cross_entropy_fit takes one channel; fit the channels one by one.")
+    if (
+        likelihood.model.channels[0].rate is not None
+        or likelihood.model.constraints.precision.any()
+    ):
+        raise ValueError(
+            "cross_entropy_fit uses neither a rate nor constraints, because its loss is no "
+            "likelihood; leave them out, or use ist.maximum_likelihood."
+        )
+
+
+def _read_reference(
+    reference: Events, likelihood: Likelihood
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reference events, their θ and weights."""
+    if not isinstance(reference, Events):
+        raise TypeError(
+            "reference must be ist.Events simulated at one θ, ist.Events(x=…, theta=…); got "
+            f"{kind_of(reference)}."
+        )
+    require_order(reference.theta_names, likelihood.names, "reference.theta")
+    theta = np.asarray(reference.theta, np.float64)
+    if theta.shape[1] != len(likelihood.names) or np.ptp(theta, axis=0).any():
+        raise ValueError(
+            f"reference must be events made at one θ of {len(likelihood.names)} parameters; got "
+            f"{len(np.unique(theta, axis=0))} different θ of {theta.shape[1]} parameters."
+        )
+    region = likelihood.region
+    point = as_point(theta[0], likelihood.names, *region, "the θ of the reference")
+    rows = as_events(likelihood.estimators[0], reference.x, "reference.x", "reference events")
+    return rows, point, np.asarray(reference.weight, np.float64)
 
 
 def _result(
@@ -234,7 +243,7 @@ def _result(
         warn_user(message + "; its errors are not meaningful. Simulate wider.")
     if throw and not valid:
         raise NotConverged(
-            f"{message}. Look at the loss, try start= or a nearer theta_reference, or pass "
+            f"{message}. Look at the loss, try start= or a nearer reference, or pass "
             "throw=False to see the result."
         )
     parts = [np.full((len(theta), len(theta)), np.nan)] * 2
@@ -249,7 +258,7 @@ def _result(
     return CrossEntropyFit(
         theta=theta,
         covariance=covariance,
-        loss=objective.both(theta)[0],
+        loss=objective.loss_and_gradient(theta)[0],
         reference_share=share,
         valid=valid,
         message=message,

@@ -1,4 +1,4 @@
-r"""Maximum likelihood with a learned potential: \(\hat\theta=\arg\max\sum_i\varphi(x_i,\theta)\).
+r"""Maximum likelihood with a learned potential: \(\hat\theta=\arg\max\ln L(\theta)\).
 
 iminuit does the fit, fed with our compiled value and exact gradient, both in float64. The errors
 quoted here are those of the learned likelihood: an error of φ that is small for one event adds up
@@ -6,22 +6,18 @@ coherently over many, so they are too small when the model's bias is not.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ...estimator.estimator import Estimator
-from ...inputs import Input, as_count, kind_of, warn_user
-from ..arguments import as_level, as_observed
+from ...inputs import Input, as_count, warn_user
+from ...tables import format_table
+from ..arguments import ONE_SIGMA, Parameter, as_level
+from .likelihood import Likelihood
 from .minuit import NotConverged as NotConverged
-from .minuit import Problem, checked_fixed, iminuit_class
-from .objective import CHUNK as CHUNK
-from .objective import Constraints, NegativeLogLikelihood, Poisson, event_weights
+from .minuit import Problem, load_iminuit
 from .profile import Profile, Profiler
-
-#: The level of one standard deviation, at which MINOS errors are given.
-ONE_SIGMA = 0.6826894921370859
+from .verb import of_likelihood
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -35,7 +31,7 @@ class MaximumLikelihood:
         log_likelihood: ln L at the estimate, up to a constant that does not depend on θ: Σwφ, with
             the Poisson term and the constraints where there are any.
         valid: whether the minimiser converged.
-        message: what it says about convergence.
+        message: what it reports about convergence.
         names: of the parameters.
         sandwich: the covariance H⁻¹ Cov(∇ln L) H⁻¹, from the scatter of the events' own scores.
             Where it differs much from the inverse Hessian, the learned likelihood is not that of
@@ -60,7 +56,7 @@ class MaximumLikelihood:
         """Standard errors, from the diagonal of the covariance; 0 for fixed parameters."""
         return np.sqrt(np.diag(self.covariance))
 
-    def profile(self, name: str | int, values: Input) -> Profile:
+    def profile(self, name: Parameter, values: Input) -> Profile:
         """Scan −2 ln λ of one parameter, the others fitted again at each of its values."""
         return self._near().scan(name, values)
 
@@ -73,12 +69,12 @@ class MaximumLikelihood:
         """
         near, level = self._near(), as_level(level)
         ends = np.stack([self.theta, self.theta], axis=1)
-        for place in np.flatnonzero(near.problem.free):
-            ends[place] = near.interval(int(place), level)
+        for index in np.flatnonzero(near.problem.free):
+            ends[index] = near.interval(int(index), level)
         return ends
 
     def contour(
-        self, i: str | int, j: str | int, level: float = ONE_SIGMA, *, points: int = 40
+        self, i: Parameter, j: Parameter, level: float = ONE_SIGMA, *, points: int = 40
     ) -> np.ndarray:
         """The confidence contour of two parameters, shape (points, 2), the others profiled.
 
@@ -86,10 +82,10 @@ class MaximumLikelihood:
         degrees of freedom. The curve is closed by its first point, and cut at the region's edge.
         """
         near = self._near()
-        places = [near.free_place(i), near.free_place(j)]
-        if places[0] == places[1]:
-            raise ValueError(f"a contour needs two parameters; got {self.names[places[0]]} twice.")
-        return near.contour(places, as_level(level), as_count(points, "points"))
+        indices = [near.free_index(i), near.free_index(j)]
+        if indices[0] == indices[1]:
+            raise ValueError(f"a contour needs two parameters; got {self.names[indices[0]]} twice.")
+        return near.contour(indices, as_level(level), as_count(points, "points"))
 
     def _near(self) -> Profiler:
         if self._profiler is None:
@@ -98,128 +94,96 @@ class MaximumLikelihood:
 
     def __repr__(self) -> str:
         """The values with errors."""
-        values = zip(self.names, self.theta, self.errors, strict=True)
-        text = ", ".join(
-            f"{name} = {value:.4g} {f'± {error:.2g}' if error != 0 else '(fixed)'}"
-            for name, value, error in values
-        )
+        text = format_estimates(self.names, self.theta, self.errors)
         return f"MaximumLikelihood({text}{'' if self.valid else '; NOT CONVERGED'})"
 
     def summary(self) -> str:
         """A table of the estimates, their errors and correlations, and what went into the fit."""
-        width = max(9, *(len(name) for name in self.names))
-        heading = f"{'parameter':<{width}}  {'estimate':>11}  {'error':>9}"
-        robust = None if self.sandwich is None else np.sqrt(np.diag(self.sandwich))
-        heading += "" if robust is None else f"  {'sandwich':>9}"
-        heading += "" if self.minos is None else f"  {'minos −':>9}  {'minos +':>9}"
-        lines = [f"maximum likelihood: {self.message}", heading]
-        for k, name in enumerate(self.names):
-            if self.errors[k] == 0:
-                lines.append(f"{name:<{width}}  {self.theta[k]:>11.5g}      fixed")
-                continue
-            line = f"{name:<{width}}  {self.theta[k]:>11.5g}  {self.errors[k]:>9.3g}"
-            line += "" if robust is None else f"  {robust[k]:>9.3g}"
-            if self.minos is not None:
-                line += f"  {self.minos[k, 0]:>9.3g}  {self.minos[k, 1]:>9.3g}"
-            lines.append(line)
-        free = np.flatnonzero(self.errors > 0)
+        fitted = self.errors != 0
+
+        def cells(values: np.ndarray, form: str = ".3g") -> list[str]:
+            each = zip(values, fitted, strict=True)
+            return [f"{value:{form}}" if is_fitted else "fixed" for value, is_fitted in each]
+
+        columns = {
+            "parameter": list(self.names),
+            "estimate": [f"{value:.5g}" for value in self.theta],
+            "error": cells(self.errors),
+        }
+        if self.sandwich is not None:
+            columns["sandwich"] = cells(np.sqrt(np.diag(self.sandwich)))
+        if self.minos is not None:
+            columns |= {"minos −": cells(self.minos[:, 0]), "minos +": cells(self.minos[:, 1])}
+        lines = [f"maximum likelihood: {self.message}", *format_table(columns)]
+        free = np.flatnonzero(fitted)
         if len(free) > 1:
             errors = self.errors[free]
             correlation = self.covariance[np.ix_(free, free)] / np.outer(errors, errors)
-            lines.append("correlations")
-            for k, row in zip(free, correlation, strict=True):
-                lines.append(f"{self.names[k]:<{width}}" + "".join(f"  {c:>6.2f}" for c in row))
+            names = [self.names[k] for k in free]
+            table = {"correlation": names} | {
+                name: [f"{c:.2f}" for c in column]
+                for name, column in zip(names, correlation.T, strict=True)
+            }
+            lines += format_table(table)
         lines.append(f"ln L = {self.log_likelihood:.6g}, up to a constant")
         return "\n".join([*lines, *self.notes])
 
 
+def format_estimates(names: tuple[str, ...], theta: np.ndarray, errors: np.ndarray) -> str:
+    """Values with errors, in a line."""
+    return ", ".join(
+        f"{name} = {value:.4g} {f'± {error:.2g}' if error != 0 else '(fixed)'}"
+        for name, value, error in zip(names, theta, errors, strict=True)
+    )
+
+
+class _NegativeLogLikelihood:
+    """−ln L, which Minuit minimises."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self.likelihood = likelihood
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self.likelihood.value_and_gradient(theta)
+        return -value, -gradient
+
+
+@of_likelihood
 def maximum_likelihood(
-    estimator: Estimator,
-    x: Input,
+    likelihood: Likelihood,
     *,
-    weight: Input | None = None,
-    rate: Callable[[Any], Any] | None = None,
-    constraints: Mapping[str, tuple[float, float]] | None = None,
-    fixed: Mapping[str, float] | None = None,
     start: Input | None = None,
     starts: int = 1,
     minos: bool = False,
     throw: bool = True,
 ) -> MaximumLikelihood:
-    r"""Fit θ to the observed events `x`, shape (n, D), all made at one unknown θ.
+    """Fit θ to observed events; `maximum_likelihood(estimator, x)` is the short form.
 
-    Minimises \(-\sum_i w_i\varphi(x_i,\theta)\), plus \(\nu(\theta)-\sum_iw_i\ln\nu(\theta)\) with
-    a rate and \(\frac12((\theta_k-m_k)/\sigma_k)^2\) for each constraint. Nuisance parameters are
-    parameters like the others: constrain them, and they are profiled.
+    For weighted events the covariance is the sandwich, and profiles and intervals are scaled to it.
 
     Args:
-        estimator: a trained potential.
-        x: observed events.
-        weight: one weight for each event, of either sign. The covariance is then the sandwich, and
-            profiles and intervals are scaled to it.
-        rate: expected number of events ν(θ), a function of θ of shape (d,); the number observed
-            then counts too (extended likelihood). Its gradient is JAX's where the function can be
-            traced, numerical where not; `summary()` says which.
-        constraints: measurements of single parameters made elsewhere, {"name": (mean, sd)}.
-        fixed: parameters that are held, {"name": value}.
-        start: where to begin; the best of a few points of the trained region unless given.
+        likelihood: `ist.Likelihood(estimator, x, …)`, with weights, rate, constraints, fixed
+            parameters and bounds; or an estimator and events in its place.
+        start: where to begin; by default the best of a few points of the trained region.
         starts: number of fits, from different points; the best is returned.
         minos: find asymmetric errors too (`result.minos`).
-        throw: raise if the minimiser does not converge; otherwise the result says so.
+        throw: raise if the minimiser does not converge; otherwise the result reports it.
     """
-    iminuit_class()
-    if not isinstance(estimator, Estimator):
-        raise TypeError(
-            "maximum_likelihood needs a potential (ist.Estimator), which ist.fit(events, seed=…) "
-            f"trains by default; got {kind_of(estimator)}."
-        )
-    names = estimator.theta_names
-    low, high = (
-        np.asarray(edge, np.float64)
-        for edge in (estimator.region.theta_low, estimator.region.theta_high)
-    )
-    rows = as_observed(estimator, x)
-    weights = event_weights(weight, len(rows))
-    held = checked_fixed(fixed, names, low, high)
-    total = float(len(rows) if weights is None else weights.sum())
-    poisson = None
-    if rate is not None:
-        poisson = Poisson(rate, total, low=low, high=high, at=(low + high) / 2)
-    constrained = None if not constraints else Constraints(constraints, names)
-    objective = NegativeLogLikelihood(
-        estimator, rows, weights, poisson=poisson, constraints=constrained
-    )
-    problem = Problem(objective, names, low, high, held)
+    load_iminuit()
+    objective = _NegativeLogLikelihood(likelihood)
+    problem = Problem(objective, likelihood.names, likelihood.low, likelihood.high)
     begins = problem.starts(start, starts)
     minuit, same = problem.lowest(begins)
-    remarks = [f"{len(rows)} events"]
-    if weights is not None:
-        effective = total**2 / float(weights @ weights)
-        remarks[0] += f" of total weight {total:.5g}, as good as {effective:.4g} unweighted ones"
-    if constraints:
-        said = (f"{name} = {mean:.5g} ± {sd:.3g}" for name, (mean, sd) in constraints.items())
-        remarks.append(f"constraints: {', '.join(said)}")
-    if poisson is not None:
-        remarks.append(_of_rate(poisson, np.array(minuit.values)))
+    notes = [*likelihood.describe(), *likelihood.describe_rates(np.array(minuit.values))]
     if len(begins) > 1:
-        remarks.append(f"{same} of {len(begins)} starts found this minimum")
-    return _result(minuit, problem, objective, tuple(remarks), minos=minos, throw=throw)
-
-
-def _of_rate(poisson: Poisson, theta: np.ndarray) -> str:
-    expected, _ = poisson.expected(theta)
-    how = (
-        "automatic differentiation"
-        if poisson.traceable
-        else ("finite differences, as JAX cannot trace the function")
-    )
-    return f"Poisson term: {expected:.5g} expected, {poisson.observed:.5g} observed; slope by {how}"
+        notes.append(f"{same} of {len(begins)} starts found this minimum")
+    return _result(minuit, problem, likelihood, tuple(notes), minos=minos, throw=throw)
 
 
 def _result(
     minuit: Any,  # noqa: ANN401
     problem: Problem,
-    objective: NegativeLogLikelihood,
+    likelihood: Likelihood,
     notes: tuple[str, ...],
     *,
     minos: bool,
@@ -236,8 +200,8 @@ def _result(
     inverse = np.full((len(theta), len(theta)), np.nan)
     if minuit.covariance is not None:
         inverse = np.array(minuit.covariance)
-    sandwich = inverse @ objective.score_covariance(theta) @ inverse
-    covariance = inverse if objective.weight is None else sandwich
+    sandwich = inverse @ likelihood.gradient_covariance(theta) @ inverse
+    covariance = sandwich if any(likelihood.weighted) else inverse
     result = MaximumLikelihood(
         theta=theta,
         covariance=covariance,

@@ -1,24 +1,24 @@
 """iminuit around an objective with an exact gradient: starts, bounds and fixed parameters."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats
-from ..arguments import values_by_name
+from ...inputs import Input, as_count
+from ..arguments import as_point
+
+#: Rise of −ln L within which two minima are the same: a hundredth of that of one sigma.
+SAME_MINIMUM = 0.01
+#: Distance from an edge, as a part of the region, at which an estimate lies at the edge.
+EDGE = 1e-4
 
 
-class Objective(Protocol):
+class AbstractObjective(Protocol):
     """A function of θ with its gradient, scaled so that ½ above the minimum is one sigma."""
 
-    def value(self, theta: np.ndarray) -> float:
-        """The function."""
-        ...
-
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Its gradient, shape (d,)."""
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The function and its gradient, shape (d,)."""
         ...
 
 
@@ -26,69 +26,96 @@ class NotConverged(RuntimeError):
     """The minimiser did not converge."""
 
 
+class _LastPoint:
+    """An objective evaluated once at each θ: Minuit asks for value and gradient separately."""
+
+    def __init__(self, objective: AbstractObjective) -> None:
+        self._objective = objective
+        self._last: tuple[bytes, float, np.ndarray] | None = None
+
+    def _at(self, theta: np.ndarray) -> tuple[bytes, float, np.ndarray]:
+        theta = np.asarray(theta, np.float64)
+        if not np.isfinite(theta).all():  # where a function is flat, Minuit's steps are NaN
+            return b"", np.nan, np.full(len(theta), np.nan)
+        key = theta.tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = (key, *self._objective.value_and_gradient(theta))
+        return self._last
+
+    def value(self, theta: np.ndarray) -> float:
+        return self._at(theta)[1]
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        return self._at(theta)[2]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """An objective on the trained region, some parameters held fixed.
+    """An objective in a box.
 
     Attributes:
         objective: what is minimised.
         names: of the parameters.
-        low, high: the region, shape (d,).
-        fixed: values of the parameters that are held, by name.
+        low, high: the box, shape (d,); equal for a fixed parameter.
     """
 
-    objective: Objective
+    objective: AbstractObjective
     names: tuple[str, ...]
     low: np.ndarray
     high: np.ndarray
-    fixed: Mapping[str, float]
 
     @property
     def free(self) -> np.ndarray:
         """Which parameters are fitted, shape (d,)."""
-        return np.array([name not in self.fixed for name in self.names])
+        return self.high > self.low
 
-    def held(self, theta: np.ndarray) -> np.ndarray:
-        """θ with the fixed parameters at their values."""
-        theta = np.array(theta, np.float64)
-        for name, value in self.fixed.items():
-            theta[list(self.names).index(name)] = value
-        return theta
+    def hold(self, indices: list[int], values: np.ndarray) -> "Problem":
+        """The same with some parameters fixed."""
+        low, high = self.low.copy(), self.high.copy()
+        low[indices] = high[indices] = values
+        return dataclasses.replace(self, low=low, high=high)
+
+    def value(self, theta: np.ndarray) -> float:
+        """The objective."""
+        return self.objective.value_and_gradient(np.asarray(theta, np.float64))[0]
 
     def minuit(self, begin: np.ndarray, steps: np.ndarray | None = None) -> Any:  # noqa: ANN401
         """A minimiser at `begin`, not yet run; `steps` are expected errors."""
-        minuit_class = iminuit_class()
-        minuit = minuit_class(
-            self.objective.value, self.held(begin), grad=self.objective.gradient, name=self.names
-        )
+        minuit_class = load_iminuit()
+        objective = _LastPoint(self.objective)
+        begin = np.clip(begin, self.low, self.high)
+        minuit = minuit_class(objective.value, begin, grad=objective.gradient, name=self.names)
         minuit.errordef = minuit_class.LIKELIHOOD
-        minuit.limits = list(zip(self.low, self.high, strict=True))
+        free = self.free
+        for name, low, high, is_free in zip(self.names, self.low, self.high, free, strict=True):
+            if is_free:
+                minuit.limits[name] = (low, high)
+            else:
+                minuit.fixed[name] = True
         if steps is not None:
-            minuit.errors = np.where(steps > 0, steps, 0.01 * (self.high - self.low))
-        for name in self.fixed:
-            minuit.fixed[name] = True
+            minuit.errors = np.where(
+                steps > 0, steps, np.where(free, 0.01 * (self.high - self.low), 1)
+            )
         return minuit
 
     def starts(self, start: Input | None, starts: int) -> np.ndarray:
         """Where to begin, shape (starts, d).
 
-        The given point, then the best of the centre and a fixed scatter of points in the region.
+        The given point, then the best of the centre and a fixed scatter of points in the box.
         """
         wanted = as_count(starts, "starts")
-        given = [] if start is None else [self.checked_start(start)]
+        given = []
+        if start is not None:
+            given = [as_point(start, self.names, self.low, self.high, "start")]
         if len(given) == wanted:
             return np.array(given)
         size = len(self.names)
         rng = np.random.default_rng(0)
         scatter = rng.uniform(0.1, 0.9, (max(4 * size, 4 * (wanted - 1)), size))
         inside = np.concatenate([np.full((1, size), 0.5), scatter])
-        points = [self.held(p) for p in self.low + (self.high - self.low) * inside]
-        order = np.argsort([self.objective.value(point) for point in points], kind="stable")
-        return np.array([*given, *(points[i] for i in order)])[:wanted]
-
-    def checked_start(self, start: Input) -> np.ndarray:
-        """One θ in the region, or a sentence."""
-        return point_inside(start, "start", self.names, self.low, self.high)
+        points = self.low + (self.high - self.low) * inside
+        order = np.argsort([self.value(point) for point in points], kind="stable")
+        return np.array([*given, *points[order]])[:wanted]
 
     def lowest(self, begins: np.ndarray, *, hesse: bool = True) -> tuple[Any, int]:
         """The best of the fits from all starts, and how many found that same minimum.
@@ -98,13 +125,12 @@ class Problem:
             hesse: whether the covariance is to be that of the Hessian at the minimum. It costs two
                 thirds of all evaluations, and is rough otherwise.
         """
-        fits = [self._fitted(begin, hesse=hesse) for begin in begins]
+        fits = [self._fit(begin, hesse=hesse) for begin in begins]
         best = min(fits, key=lambda minuit: (not minuit.valid, minuit.fval))
-        # A difference of 0.01 in −ln L is a hundredth of the rise that makes one sigma.
-        same = sum(fit.valid and fit.fval < best.fval + 0.01 for fit in fits)
+        same = sum(fit.valid and fit.fval < best.fval + SAME_MINIMUM for fit in fits)
         return best, same
 
-    def _fitted(self, begin: np.ndarray, *, hesse: bool) -> Any:  # noqa: ANN401
+    def _fit(self, begin: np.ndarray, *, hesse: bool) -> Any:  # noqa: ANN401
         minuit = self.minuit(begin)
         if not hesse:
             minuit.strategy = 0
@@ -118,7 +144,7 @@ class Problem:
 
     def at_edge(self, theta: np.ndarray) -> np.ndarray:
         """Which fitted parameters lie at the edge of the region."""
-        margin = 1e-4 * (self.high - self.low)
+        margin = EDGE * (self.high - self.low)
         return self.free & ((theta - self.low < margin) | (self.high - theta < margin))
 
     def verdict(self, minuit: Any) -> tuple[bool, str]:  # noqa: ANN401
@@ -137,43 +163,7 @@ class Problem:
         return valid, message
 
 
-def point_inside(
-    point: Input, what: str, names: tuple[str, ...], low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """One θ in the trained region, or a sentence."""
-    values = as_floats(point, what).astype(np.float64)
-    if values.shape != (len(names),):
-        raise ValueError(
-            f"{what} must have one value for each of {', '.join(names)}; got shape {values.shape}."
-        )
-    if not np.all((values >= low) & (values <= high)):
-        raise ValueError(
-            f"{what} must lie in the trained region, {low.tolist()} to {high.tolist()}; got "
-            f"{values.tolist()}."
-        )
-    return values
-
-
-def checked_fixed(
-    fixed: Mapping[str, float] | None, names: tuple[str, ...], low: np.ndarray, high: np.ndarray
-) -> dict[str, float]:
-    """Values of the fixed parameters, inside the region, with something left to fit."""
-    values = values_by_name(fixed, names, "fixed")
-    for name, value in values.items():
-        place = names.index(name)
-        number = as_floats(value, f"the fixed value of {name}")
-        if number.shape != () or not low[place] <= number <= high[place]:
-            raise ValueError(
-                f"the fixed value of {name} must lie in the trained region, {low[place]:.5g} to "
-                f"{high[place]:.5g}; got {value!r}."
-            )
-        values[name] = float(number)
-    if len(values) == len(names):
-        raise ValueError("every parameter is fixed, so nothing is left to fit; free at least one.")
-    return values
-
-
-def iminuit_class() -> Any:  # noqa: ANN401
+def load_iminuit() -> Any:  # noqa: ANN401
     """iminuit's Minuit, loaded on first use."""
     try:
         from iminuit import Minuit

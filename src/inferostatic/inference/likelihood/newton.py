@@ -1,9 +1,9 @@
 r"""Many maximisations in a box at once, each by damped Newton steps.
 
-A confidence set by toys needs a maximum for every toy at every θ, so all of them climb side by side
-in one compiled loop. The curvature is used with the sign of each of its eigenvalues made negative,
-which leads away from saddles, and a step that does not gain is shortened. A parameter that is held
-has equal bounds.
+A confidence set by toys needs a maximum for every toy at every θ, so all of them run side by side
+in one compiled loop. The Hessian is used with the sign of each of its eigenvalues made negative,
+which leads away from saddles, and a step that does not gain is shortened. A fixed parameter has
+equal bounds.
 """
 
 import abc
@@ -17,23 +17,31 @@ from jaxtyping import Array
 
 #: A maximum is found when the next Newton step would gain less than this in ln L.
 TOLERANCE = 1e-6
-#: Steps of all climbers together, and then of those that have not arrived.
-FIRST_STEPS, MOST_STEPS = 8, 60
-#: The longest step, as a fraction of the box, and the damping at which a climber is stuck: no step
-#: that floating-point numbers can resolve gains anything, as on the ridge of a kinked function.
-LONGEST, STUCK = 0.3, 1e14
+#: Steps of all starts together.
+FIRST_STEPS = 8
+#: Further steps of those that have not converged by then.
+MOST_STEPS = 60
+#: The longest step, as a part of the box.
+LONGEST_STEP = 0.3
+#: Damping, in units of the largest curvature, at which a maximisation stops: no step that
+#: floating-point numbers can resolve gains anything, as on the ridge of a kinked function.
+STUCK = 1e14
 
 
 class AbstractSurface(eqx.Module):
-    """A function of θ, one for each climber's data, with its first two derivatives."""
+    """A function of θ, one for each start's data, with its first two derivatives."""
+
+    @abc.abstractmethod
+    def prepare(self, data: Any) -> Any:  # noqa: ANN401
+        """What can be computed from the data once, before the first step."""
 
     @abc.abstractmethod
     def derivatives(self, data: Any, theta: Array) -> tuple[Array, Array, Array]:  # noqa: ANN401
-        """Value, gradient (d,) and Hessian (d, d)."""
+        """Value, gradient (d,) and Hessian (d, d), from prepared data."""
 
 
 class Maximum(NamedTuple):
-    """Where the climbers arrived: value (b,), theta (b, d), converged (b,), hessian (b, d, d)."""
+    """Maxima that were found: value (b,), theta (b, d), converged (b,), hessian (b, d, d)."""
 
     value: np.ndarray
     theta: np.ndarray
@@ -54,7 +62,7 @@ class _State(NamedTuple):
 
 
 @eqx.filter_jit
-def _climb(
+def _maximise(
     surface: AbstractSurface,
     data: Any,  # noqa: ANN401
     shared: Any,  # noqa: ANN401
@@ -71,6 +79,7 @@ def _climb(
     ) -> tuple[Array, Array, Array, Array]:
         # Steps are measured in the box, so that parameters may have any units.
         scale = jnp.where(high > low, high - low, 1.0)
+        prepared = surface.prepare(data)
 
         def newton(
             theta: Array, gradient: Array, hessian: Array, damping: Array
@@ -86,12 +95,12 @@ def _climb(
             size = jnp.maximum(size, 1e-9 * jnp.max(size) + 1e-12)
             along = axes.T @ slope
             step = axes @ (along / (size + damping))
-            step = step / jnp.maximum(1.0, jnp.max(jnp.abs(step)) / LONGEST)
+            step = step / jnp.maximum(1.0, jnp.max(jnp.abs(step)) / LONGEST_STEP)
             return step, 0.5 * jnp.sum(along**2 / size), jnp.max(size)
 
         def advance(state: _State) -> _State:
             trial = jnp.clip(state.theta + scale * state.step, low, high)
-            value, gradient, hessian = surface.derivatives(data, trial)
+            value, gradient, hessian = surface.derivatives(prepared, trial)
             finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
             better = finite & jnp.all(jnp.isfinite(hessian)) & (value >= state.value)
             largest = state.largest
@@ -138,7 +147,7 @@ def _climb(
     return jax.vmap(one, in_axes=(axes, 0, 0, 0))(data, start, low, high)
 
 
-def climb(
+def maximise(
     surface: AbstractSurface,
     data: Any,  # noqa: ANN401
     start: np.ndarray,
@@ -148,21 +157,21 @@ def climb(
     shared: Any = None,  # noqa: ANN401
     batch: int = 8192,
 ) -> Maximum:
-    """Climb from every start; call it within float64.
+    """Maximise from every start; call it inside `float64()`.
 
     Args:
         surface: the function.
-        data: arrays with a leading axis of climbers.
+        data: arrays with a leading axis of starts.
         start: where to begin, shape (b, d).
         low: lower ends of the boxes, shape (b, d).
         high: upper ends.
-        shared: data of all climbers; the surface is then given the pair (shared, data).
-        batch: climbers in one compiled call.
+        shared: data of all starts; the surface is then given the pair (shared, data).
+        batch: starts in one compiled call.
     """
     count = len(start)
     value, theta = np.empty(count), np.array(start, np.float64)
     done, hessian = np.zeros(count, bool), np.zeros((count, theta.shape[1], theta.shape[1]))
-    # Late climbers go on among themselves, so that the others do not wait in the same loop.
+    # Late ones go on among themselves, so that the others do not wait in the same loop.
     for most in (FIRST_STEPS, MOST_STEPS):
         left = np.flatnonzero(~done)
         # Few shapes, so few compilations.
@@ -172,7 +181,7 @@ def climb(
             padded = np.resize(rows, size)
             part = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), data)
             begin, below, above = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
-            found = _climb(surface, part, shared, begin, below, above, jnp.asarray(most))
+            found = _maximise(surface, part, shared, begin, below, above, jnp.asarray(most))
             value[rows], theta[rows], done[rows], hessian[rows] = (
                 np.asarray(a)[: len(rows)] for a in found
             )

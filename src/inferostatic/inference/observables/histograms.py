@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inputs import Input, as_count, as_rows, require_finite
-from ..likelihood.objective import event_weights
+from ..arguments import as_weight as event_weights
 
 #: A sample to be binned: values, shape (n, k), and weights, shape (n,).
 Sample = tuple[np.ndarray, np.ndarray]

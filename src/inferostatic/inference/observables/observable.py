@@ -14,10 +14,9 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...inputs import Input, as_floats, kind_of, require_finite
+from ..arguments import as_weight as event_weights
 from ..arguments import parameter_index
 from ..information.fisher_information import FisherInformation
-from ..likelihood.minuit import point_inside
-from ..likelihood.objective import event_weights
 from .histograms import Bins, Histogram, choose_bins, fill
 
 
@@ -143,7 +142,7 @@ def observable(
         np.asarray(edge, np.float64)
         for edge in (estimator.region.theta_low, estimator.region.theta_high)
     )
-    point = point_inside(theta_ref, "theta_ref", names, low, high)
+    point = as_point(theta_ref, names, low, high, "theta_ref")
     projection, columns = np.eye(len(names)), tuple(f"score {name}" for name in names)
     measured = dict(zip(names, np.eye(len(names)), strict=True))
     if isinstance(direction, str):

@@ -23,8 +23,8 @@ from ...inputs import Input, kind_of
 from ...world.simulator import Simulator
 from ..arguments import as_level, as_observed, values_by_name
 from ..chi_square import chi2_quantile
+from ..likelihood.constraints import read_constraints
 from ..likelihood.minuit import NotConverged
-from ..likelihood.objective import Constraints
 from .histograms import fill
 from .observable import Observable
 from .templates import Reweighted, TemplateChoices, Templates, make_templates
@@ -192,7 +192,7 @@ def to_pyhf(
     names = observable.estimator.theta_names
     choices = TemplateChoices() if templates is None else templates
     constrained = values_by_name(constraints, names, "constraints")
-    checked = Constraints(constrained, names)
+    checked = read_constraints(constrained, names)
     directions = {**observable.directions}
     for name in constrained:
         directions.setdefault(name, np.eye(len(names))[names.index(name)])

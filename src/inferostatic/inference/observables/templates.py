@@ -16,7 +16,7 @@ from ...events.simulate import simulate_at
 from ...inputs import Input, as_seed, kind_of, warn_user
 from ...world.simulator import Simulator
 from ..arguments import as_observed
-from ..likelihood.objective import event_weights
+from ..arguments import as_weight as event_weights
 from .histograms import Bins, Histogram, Sample, choose_bins, fill
 from .observable import Observable
 

@@ -6,60 +6,27 @@ adds up coherently, and no sampler can repair that: `calibrated_fit` and the che
 """
 
 import dataclasses
-import warnings
 from typing import Any
 
-import jax
 import numpy as np
 
-from ...estimator.estimator import Estimator
-from ...inputs import Input, as_count, as_seed, kind_of, warn_user
+from ...bounds import within
+from ...inputs import as_seed, kind_of, rounded, warn_user
+from ...tables import format_table
+from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ...world.priors.prior import AbstractPrior
-from ..arguments import as_level
-from ..likelihood.summed_potential import potential_and_rows, summed_potential
-from .density import Target, coordinates_of
-from .grid import (
-    Grid,
-    draw_from_grid,
-    enumerate_posterior,
-    grid_moments,
-    grid_posterior,
-)
-from .importance import importance_posterior, resample
-from .nuts import sample_nuts
-from .weighted_draws import weighted_moments
+from ..arguments import ONE_SIGMA, as_level
+from ..likelihood.likelihood import Likelihood
+from ..likelihood.verb import of_likelihood
+from .arviz_bridge import load_arviz
+from .grid import MOST_PARAMETERS, Grid, GridDensity
+from .log_posterior import build_target
+from .nuts import NUTS
+from .sampler import AbstractSampler, Samples, Sampling
 
-METHODS = ("nuts", "grid", "importance")
-#: Most parameters of a grid.
-GRID_DIM = 2
-#: What calls for a warning: split R-hat above, effective draws below, fraction of θ outside above.
-MOST_R_HAT, FEWEST_EFFECTIVE, MOST_OUTSIDE = 1.01, 400.0, 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class Sampling:
-    """How the samples were made, and whether they can be relied on.
-
-    Attributes:
-        method: "nuts", "grid" or "importance".
-        chains: number of chains; 1 for the others.
-        r_hat: rank-normalised split R-hat of each parameter; NaN without chains.
-        ess: effective number of draws for each parameter (bulk), shape (d,).
-        divergences: number of divergent transitions.
-        diverging, acceptance, steps: of every transition, shape (chains, draws); empty otherwise.
-        remarks: what was warned about.
-    """
-
-    method: str
-    chains: int
-    r_hat: np.ndarray
-    ess: np.ndarray
-    divergences: int = 0
-    diverging: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), bool))
-    acceptance: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
-    steps: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), int))
-    remarks: tuple[str, ...] = ()
+#: Part of the posterior outside the trained region above which there is a warning.
+MOST_OUTSIDE = 0.01
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -74,7 +41,7 @@ class Posterior:
         names: of the parameters.
         events: number of observed events.
         sampling: how it was done.
-        grid: the tabulated density, for one or two parameters by method "grid".
+        grid: the tabulated density of the free parameters, if `ist.Grid` made it.
     """
 
     samples: np.ndarray
@@ -84,35 +51,37 @@ class Posterior:
     names: tuple[str, ...]
     events: int
     sampling: Sampling
-    grid: Grid | None = None
+    grid: GridDensity | None = None
+    _free: tuple[int, ...] = ()
 
     @property
     def std(self) -> np.ndarray:
         """Posterior standard deviations, shape (d,)."""
         return np.sqrt(np.diag(self.covariance))
 
-    def interval(self, level: float = 0.68) -> np.ndarray:
+    def interval(self, level: float = ONE_SIGMA) -> np.ndarray:
         """Central credible intervals, shape (d, 2): equal probability is left on either side."""
         level = as_level(level)
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
+        ends = np.quantile(self.samples, tails, axis=0).T
         if self.grid is not None:
-            return np.stack([self.grid.quantile(i, tails) for i in range(len(self.names))])
-        return np.quantile(self.samples, tails, axis=0).T
+            for axis, index in enumerate(self._free):
+                ends[index] = self.grid.quantile(axis, tails)
+        return ends
 
     def summary(self) -> str:
         """A table of the parameters, and what is to be said about the sampling."""
         how = self.sampling
-        width = max(len("parameter"), *(len(name) for name in self.names))
-        head = f"{'parameter':{width}}        mean          sd   68% interval"
-        lines = [repr(self), f"{head:{width + 53}}  R-hat    ESS"]
-        for i, name in enumerate(self.names):
-            low, high = self.interval(0.68)[i]
-            r_hat = "    -" if np.isnan(how.r_hat[i]) else f"{how.r_hat[i]:5.3f}"
-            lines.append(
-                f"{name:{width}}  {self.mean[i]:10.4g}  {self.std[i]:10.3g}   "
-                f"{f'{low:.4g} to {high:.4g}':26}  {r_hat}  {how.ess[i]:5.0f}"
-            )
-        return "\n".join([*lines, *how.remarks])
+        ends = [f"{low:.4g} to {high:.4g}" for low, high in self.interval()]
+        columns = {
+            "parameter": list(self.names),
+            "mean": [f"{value:.4g}" for value in self.mean],
+            "sd": [f"{value:.3g}" if value > 0 else "fixed" for value in self.std],
+            f"{ONE_SIGMA:.0%} interval": ends,
+            "R-hat": ["-" if np.isnan(value) else f"{value:.3f}" for value in how.r_hat],
+            "ESS": ["-" if np.isnan(value) else f"{value:.0f}" for value in how.ess],
+        }
+        return "\n".join([repr(self), *format_table(columns), *how.remarks])
 
     def __repr__(self) -> str:
         """Mean and standard deviation of each parameter."""
@@ -124,7 +93,7 @@ class Posterior:
 
     def to_arviz(self) -> Any:  # noqa: ANN401
         """An ArviZ `InferenceData` with the samples by parameter and the sampler's statistics."""
-        arviz, how = _arviz(), self.sampling
+        arviz, how = load_arviz(), self.sampling
         shape = (how.chains, len(self.samples) // how.chains)
         statistics: dict[str, np.ndarray] = {"lp": self.log_prob.reshape(shape)}
         if how.diverging.size:
@@ -140,206 +109,122 @@ class Posterior:
         )
 
 
+@of_likelihood
 def posterior(
-    estimator: Estimator,
-    x: Input,
+    likelihood: Likelihood,
     prior: AbstractPrior | None = None,
+    method: AbstractSampler | None = None,
     *,
-    method: str | None = None,
-    draws: int = 8000,
-    chains: int = 8,
     seed: int,
     progress_bar: bool | None = None,
 ) -> Posterior:
-    """The posterior of θ given the events `x`, all made at one unknown θ.
+    """The posterior of θ given observed events; `posterior(estimator, x, …)` is the short form.
+
+    Rate and constraints of the likelihood count. With fixed parameters it is the posterior of the
+    others, given their values; bounds cut the support of the prior.
 
     Args:
-        estimator: a trained potential.
-        x: observed events, shape (n, D), or one event of shape (D,).
-        prior: law of θ; the one the estimator was trained under unless given. It should not reach
+        likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
+        prior: of θ; by default the one that the estimator was trained under. It should not reach
             beyond the trained region.
-        method: "grid" (exact; one or two parameters, or a discrete prior), "nuts", or
-            "importance"; the grid where it is possible and NUTS elsewhere unless given.
-        draws: samples in all, a multiple of `chains` (else rounded up to one) for NUTS.
-        chains: of NUTS, run side by side.
+        method: `ist.Grid()` (exact; one or two free parameters, or a discrete prior), `ist.NUTS()`
+            or `ist.Importance()`; by default the grid where it is possible and NUTS elsewhere.
         seed: everything random follows from it.
         progress_bar: force the display on or off.
     """
-    estimator, rows = potential_and_rows(estimator, x, "posterior")
-    law = _checked_prior(estimator, prior)
-    chosen = _checked_method(method, law)
-    draws, chains, seed = as_count(draws, "draws"), as_count(chains, "chains"), as_seed(seed)
-    with jax.enable_x64(True):  # noqa: FBT003
-        target = Target(summed_potential(estimator, rows), law, coordinates_of(law))
-    if chosen == "nuts":
-        result = _by_nuts(target, draws, chains, seed, show=progress_bar)
-    elif isinstance(law, Discrete):
-        result = _by_enumeration(target, law, draws, seed)
-    elif chosen == "grid":
-        result = _by_grid(target, draws, seed)
-    else:
-        result = _by_importance(target, draws, seed)
-    outside = _outside(estimator, result.samples)
-    remarks = result.sampling.remarks + ((outside,) if outside else ())
+    chosen_prior = _read_prior(likelihood, prior)
+    if method is None:
+        few = int(likelihood.free.sum()) <= MOST_PARAMETERS
+        method = Grid() if few or isinstance(chosen_prior, Discrete) else NUTS()
+    if not isinstance(method, AbstractSampler):
+        raise TypeError(
+            f"method must be ist.Grid(…), ist.NUTS(…) or ist.Importance(…); got {kind_of(method)}."
+        )
+    target = build_target(likelihood, chosen_prior)
+    found = method.sample(target, seed=as_seed(seed), show=progress_bar)
+    samples = target.density.wholes(found.points)
+    remarks = [*found.sampling.remarks]
+    remarks += [text for text in (_outside(likelihood, samples), _of_weights(likelihood)) if text]
     for remark in remarks:
         warn_user(remark)
-    return dataclasses.replace(
-        result,
-        names=estimator.theta_names,
-        events=len(rows),
-        sampling=dataclasses.replace(result.sampling, remarks=remarks),
+    return _assemble(likelihood, found, samples, tuple(remarks))
+
+
+def _assemble(
+    likelihood: Likelihood, found: Samples, samples: np.ndarray, remarks: tuple[str, ...]
+) -> Posterior:
+    """The result with all parameters; fixed ones have no spread and no diagnostics."""
+    free, size = np.flatnonzero(likelihood.free), len(likelihood.names)
+    mean, covariance = likelihood.low.copy(), np.zeros((size, size))
+    mean[free], covariance[np.ix_(free, free)] = found.mean, found.covariance
+    r_hat, ess = np.full(size, np.nan), np.full(size, np.nan)
+    r_hat[free], ess[free] = found.sampling.r_hat, found.sampling.ess
+    return Posterior(
+        samples=samples,
+        log_prob=found.log_prob,
+        mean=mean,
+        covariance=covariance,
+        names=likelihood.names,
+        events=likelihood.events,
+        sampling=dataclasses.replace(found.sampling, r_hat=r_hat, ess=ess, remarks=remarks),
+        grid=found.grid,
+        _free=tuple(int(i) for i in free),
     )
 
 
-def _checked_prior(estimator: Estimator, prior: AbstractPrior | None) -> AbstractPrior:
-    law = estimator.prior if prior is None else prior
-    if law is None:
-        raise ValueError(
-            "the estimator was trained on events without a prior, so posterior needs one: "
-            "prior=ist.Uniform(low, high), for example."
-        )
-    if not isinstance(law, AbstractPrior):
+def _read_prior(likelihood: Likelihood, prior: AbstractPrior | None) -> AbstractPrior:
+    names = likelihood.names
+    if prior is None:
+        whole = [one.prior for one in likelihood.estimators if one.theta_names == names]
+        if not whole:
+            raise ValueError(
+                "no channel has all parameters, so posterior needs a prior of "
+                f"{', '.join(names)}: prior=ist.Uniform(low, high, names=…), for example."
+            )
+        prior = whole[0]
+        if prior is None:
+            raise ValueError(
+                "the estimator was trained on events without a prior, so posterior needs one: "
+                "prior=ist.Uniform(low, high), for example."
+            )
+    if not isinstance(prior, AbstractPrior):
         raise TypeError(
             "prior must be one of the priors of this package, such as ist.Uniform(low, high), or "
-            f"an ist.CustomPrior; got {kind_of(law)}."
+            f"an ist.CustomPrior; got {kind_of(prior)}."
         )
-    names = estimator.theta_names
-    if law.dim != len(names):
+    if prior.dim != len(names):
         raise ValueError(
-            f"the estimator has {len(names)} parameters ({', '.join(names)}), the prior "
-            f"{law.dim} ({', '.join(law.names)}); one for each is needed."
+            f"the likelihood has {len(names)} parameters ({', '.join(names)}), the prior "
+            f"{prior.dim} ({', '.join(prior.names)}); one for each is needed."
         )
-    if law.names != names and sorted(law.names) == sorted(names):
+    if prior.names != names and sorted(prior.names) == sorted(names):
         raise ValueError(
-            f"the prior's parameters are {', '.join(law.names)}, but the estimator's order is "
+            f"the prior's parameters are {', '.join(prior.names)}, but the likelihood's order is "
             f"{', '.join(names)}; give the prior in that order."
         )
-    return law
+    return prior
 
 
-def _checked_method(method: str | None, law: AbstractPrior) -> str:
-    possible = isinstance(law, Discrete) or law.dim <= GRID_DIM
-    if method is None:
-        return "grid" if possible else "nuts"
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
-    if method == "grid" and not possible:
-        raise ValueError(
-            f"a grid serves one or two parameters; here are {law.dim} ({', '.join(law.names)}). "
-            "Use method='nuts'."
-        )
-    if method == "nuts" and isinstance(law, Discrete):
-        raise ValueError(
-            "NUTS needs a prior with a density, and this one is a finite set of points; use "
-            "method='grid', which goes through them, or give prior=."
-        )
-    return method
-
-
-def _result(
-    samples: np.ndarray,
-    log_prob: np.ndarray,
-    moments: tuple[np.ndarray, np.ndarray],
-    sampling: Sampling,
-    grid: Grid | None = None,
-) -> Posterior:
-    """Names and number of events are filled in at the end."""
-    return Posterior(samples, log_prob, *moments, names=(), events=0, sampling=sampling, grid=grid)
-
-
-def _by_nuts(target: Target, draws: int, chains: int, seed: int, *, show: bool | None) -> Posterior:
-    found = sample_nuts(target, draws=-(-draws // chains), chains=chains, seed=seed, show=show)
-    samples = found.theta.reshape(-1, found.theta.shape[-1])
-    remarks, divergences = [], int(found.diverging.sum())
-    if divergences:
-        remarks.append(
-            f"{divergences} of {found.diverging.size} transitions diverged: the sampler did not "
-            "follow the posterior everywhere. Compare with method='importance', and look whether "
-            "the potential is smooth there."
-        )
-    # A chain of few draws has an R-hat of no meaning; the number of draws is told then.
-    if not (found.r_hat <= MOST_R_HAT).all():
-        remarks.append(
-            f"the chains do not agree with each other (split R-hat up to {found.r_hat.max():.3f}, "
-            f"above {MOST_R_HAT}); draw more, or look for several modes."
-        )
-    if found.ess.min() < FEWEST_EFFECTIVE:
-        remarks.append(
-            f"the samples are worth only {found.ess.min():.0f} independent ones, below "
-            f"{FEWEST_EFFECTIVE:.0f}; raise draws=."
-        )
-    sampling = Sampling(
-        method="nuts",
-        chains=chains,
-        r_hat=found.r_hat,
-        ess=found.ess,
-        divergences=divergences,
-        diverging=found.diverging,
-        acceptance=found.acceptance,
-        steps=found.steps,
-        remarks=tuple(remarks),
-    )
-    moments = samples.mean(axis=0), np.atleast_2d(np.cov(samples.T))
-    return _result(samples, found.log_prob.ravel(), moments, sampling)
-
-
-def _independent(method: str, dim: int, ess: float, remarks: tuple[str, ...] = ()) -> Sampling:
-    return Sampling(method, 1, np.full(dim, np.nan), np.full(dim, ess), remarks=remarks)
-
-
-def _by_grid(target: Target, draws: int, seed: int) -> Posterior:
-    grid = grid_posterior(target)
-    samples, log_prob = draw_from_grid(grid, draws, np.random.default_rng(seed))
-    sampling = _independent("grid", samples.shape[1], draws)
-    return _result(samples, log_prob, grid_moments(grid), sampling, grid)
-
-
-def _by_enumeration(target: Target, law: Discrete, draws: int, seed: int) -> Posterior:
-    probability, log_prob = enumerate_posterior(target, law)
-    points = np.asarray(law.points, np.float64)
-    chosen = np.random.default_rng(seed).choice(len(points), draws, p=probability)
-    sampling = _independent("grid", points.shape[1], draws)
-    moments = weighted_moments(points, probability)
-    return _result(points[chosen], log_prob[chosen], moments, sampling)
-
-
-def _by_importance(target: Target, draws: int, seed: int) -> Posterior:
-    weighted = importance_posterior(target, draws, seed)
-    chosen = resample(weighted, draws, np.random.default_rng(seed))
-    remarks: tuple[str, ...] = ()
-    if weighted.ess < FEWEST_EFFECTIVE:
-        remarks = (
-            f"{len(weighted.theta)} weighted draws are worth only {weighted.ess:.0f}, below "
-            f"{FEWEST_EFFECTIVE:.0f}: the posterior is too narrow or too bent for importance "
-            "resampling; use method='nuts'.",
-        )
-    sampling = _independent(
-        "importance", weighted.theta.shape[1], min(weighted.ess, draws), remarks
-    )
-    moments = weighted_moments(weighted.theta, weighted.probability)
-    return _result(weighted.theta[chosen], weighted.log_prob[chosen], moments, sampling)
-
-
-def _outside(estimator: Estimator, samples: np.ndarray) -> str:
-    """A sentence where the posterior reaches beyond the trained region."""
-    low, high = estimator.region.theta_low, estimator.region.theta_high
-    slack = 1e-6 * (np.abs(low) + np.abs(high))
-    beyond = np.any((samples < low - slack) | (samples > high + slack), axis=1)
+def _outside(likelihood: Likelihood, samples: np.ndarray) -> str:
+    """What to say where the posterior reaches beyond the trained region."""
+    low, high = likelihood.region
+    beyond = ~within(samples, low, high).all(axis=1)
     if beyond.mean() <= MOST_OUTSIDE:
         return ""
     return (
-        f"{beyond.mean():.0%} of the posterior lies outside the trained region, "
-        f"{np.round(low, 4).tolist()} to {np.round(high, 4).tolist()}, where the potential is "
-        "extrapolated; narrow the prior or simulate wider."
+        f"{beyond.mean():.0%} of the posterior lies outside the trained region, {rounded(low)} to "
+        f"{rounded(high)}, where the potential is extrapolated; narrow the prior or simulate wider."
     )
 
 
-def _arviz() -> Any:  # noqa: ANN401
-    try:
-        with warnings.catch_warnings():
-            # It announces its next version once a day.
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz
-    except ImportError as error:
-        raise ImportError("to_arviz uses ArviZ: pip install 'inferostatic[inference]'") from error
-    return arviz
+def _of_weights(likelihood: Likelihood) -> str:
+    """What to say of weighted events, whose posterior has no exact meaning."""
+    if not any(likelihood.weighted):
+        return ""
+    weight = np.concatenate([part[0] for part in likelihood.data.weight])
+    return (
+        f"the events have weights: Σwφ is taken as the log likelihood of {weight.sum():.4g} "
+        f"events, but they are worth {effective_size(weight):.4g}, so the width of the posterior "
+        "is only right where both numbers agree. Scale the weights to that sum, or use "
+        "ist.maximum_likelihood, whose errors count the scatter of the weights."
+    )

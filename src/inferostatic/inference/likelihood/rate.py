@@ -1,0 +1,144 @@
+r"""The expected number of events ν(θ), for extended likelihoods.
+
+To \(\ln L\) it adds the Poisson term \(W\ln\nu(\theta)-\nu(\theta)\) with W the sum of weights. The
+slopes of ν are JAX's where the function can be traced, and numerical otherwise.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ...inputs import in_short, kind_of, rounded
+from .float64 import float64
+
+#: Step of numerical slopes as a part of the region: the best for central differences in float64.
+SLOPE_STEP = 1e-5
+#: Step of numerical second derivatives as a part of the region, likewise.
+CURVATURE_STEP = 1e-3
+
+
+class Rate(eqx.Module):
+    """ν(θ) as a JAX function.
+
+    Attributes:
+        function: the user's own.
+        traceable: whether JAX can differentiate it; otherwise slopes are differences.
+        low, high: the region, one number for each parameter; differences stay inside.
+    """
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+    traceable: bool = eqx.field(static=True)
+    low: tuple[float, ...] = eqx.field(static=True)
+    high: tuple[float, ...] = eqx.field(static=True)
+
+    def __call__(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """ν(θ), traced."""
+        if self.traceable:
+            return jnp.reshape(jnp.asarray(self.function(theta)), ())
+        here = jax.lax.stop_gradient(theta)
+        d = len(theta)
+        # As bits, because a callback runs outside `float64()`, where JAX would round its numbers.
+        shape = jax.ShapeDtypeStruct((1 + d + d * d, 2), jnp.uint32)
+        bits = jax.lax.bitcast_convert_type(here, jnp.uint32)
+        found = jax.pure_callback(self._numerical, shape, bits, vmap_method="sequential")
+        numbers = jax.lax.bitcast_convert_type(found, jnp.float64)
+        value, slope, curvature = numbers[0], numbers[1 : 1 + d], numbers[1 + d :].reshape(d, d)
+        # A parabola with the right derivatives at θ: automatic differentiation gives just these.
+        away = theta - here
+        return value + slope @ away + 0.5 * away @ curvature @ away
+
+    def log_term(self, theta: Array, total: Array) -> Array:
+        """W ln ν(θ) − ν(θ), traced."""
+        expected = self(theta)
+        return total * jnp.log(expected) - expected
+
+    def expected(self, theta: np.ndarray) -> float:
+        """ν at one θ, checked."""
+        return self.value_and_slope(theta)[0]
+
+    def value_and_slope(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """ν and its gradient at one θ, checked."""
+        theta = np.asarray(theta, np.float64)
+        if self.traceable:
+            with float64():
+                found = _value_and_slope(self.function, jnp.asarray(theta))
+                value, slope = float(found[0]), np.asarray(found[1], np.float64)
+        else:
+            value, slope = self._called(theta), self._slopes(theta)
+        if not (np.isfinite(value) and value > 0 and np.isfinite(slope).all()):
+            raise ValueError(
+                "rate must be positive and finite, with finite slopes, in the whole trained "
+                f"region; at θ = {rounded(theta)} it is {value:.4g}."
+            )
+        return value, slope
+
+    def values(self, thetas: np.ndarray) -> np.ndarray:
+        """ν at many θ, shape (m,)."""
+        return np.array([self.expected(theta) for theta in thetas])
+
+    def _numerical(self, bits: Any) -> np.ndarray:  # noqa: ANN401
+        """Value, slope and curvature at θ, all as bits."""
+        theta = np.ascontiguousarray(bits).view(np.float64)[:, 0]
+        value, slope = self.value_and_slope(theta)
+        curvature = np.zeros((len(theta), len(theta)))
+        for i in range(len(theta)):
+            ends, width = self._ends(theta, i, CURVATURE_STEP)
+            if width > 0:
+                curvature[i] = (self._slopes(ends[1]) - self._slopes(ends[0])) / width
+        curvature = (curvature + curvature.T) / 2
+        numbers = np.concatenate([[value], slope, curvature.ravel()])
+        return numbers[:, None].view(np.uint32)
+
+    def _slopes(self, theta: np.ndarray) -> np.ndarray:
+        slopes = np.zeros(len(theta))
+        for i in range(len(theta)):
+            ends, width = self._ends(theta, i, SLOPE_STEP)
+            if width > 0:
+                slopes[i] = (self._called(ends[1]) - self._called(ends[0])) / width
+        return slopes
+
+    def _ends(self, theta: np.ndarray, i: int, step: float) -> tuple[np.ndarray, float]:
+        """Two points around θ; at the edge of the region the difference becomes one-sided."""
+        ends = np.stack([theta, theta])
+        reach = step * (self.high[i] - self.low[i])
+        ends[:, i] = np.clip(theta[i] + np.array([-reach, reach]), self.low[i], self.high[i])
+        return ends, float(ends[1, i] - ends[0, i])
+
+    def _called(self, theta: np.ndarray) -> float:
+        try:
+            value = np.asarray(self.function(theta.copy()), np.float64).reshape(())
+        except Exception as error:
+            raise ValueError(
+                f"rate failed at θ = {rounded(theta)} ({in_short(error)}); it must take θ of shape "
+                f"({len(theta)},) and return one number."
+            ) from error
+        return float(value)
+
+
+@eqx.filter_jit
+def _value_and_slope(function: Callable[[Any], Any], theta: Array) -> Any:  # noqa: ANN401
+    return jax.value_and_grad(lambda theta: jnp.reshape(jnp.asarray(function(theta)), ()))(theta)
+
+
+def read_rate(function: object, low: np.ndarray, high: np.ndarray) -> Rate:
+    """A user's rate, tried at the centre of the region."""
+    if not callable(function):
+        raise TypeError(
+            "rate must be a function of θ, shape (d,), that returns the expected number of "
+            f"events; got {kind_of(function)}. For a constant rate leave it out."
+        )
+    middle, edges = (low + high) / 2, (tuple(low.tolist()), tuple(high.tolist()))
+    traceable = True
+    try:
+        with float64():
+            _value_and_slope(function, jnp.asarray(middle))
+    except Exception:  # noqa: BLE001 (whatever a function of NumPy does with a tracer)
+        traceable = False
+    rate = Rate(function, traceable, *edges)
+    rate.expected(middle)
+    return rate
