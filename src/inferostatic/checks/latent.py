@@ -7,7 +7,7 @@ import numpy as np
 from ..events.events import Events
 from ..inputs import kind_of
 from ..supervision.joint_identities import SUSPICIOUS, Identity, joint_identities
-from .finding import smallest, two_sided
+from .finding import combine_p_values, two_sided_p_value
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -25,13 +25,13 @@ class LatentCheck:
     @property
     def p_value(self) -> float:
         """Probability of so large a deviation of any of them, were all right."""
-        each = two_sided(np.array([one.z for one in self.identities]))
+        each = two_sided_p_value(np.array([one.z for one in self.identities]))
         tried = np.array([one.tried for one in self.identities])
-        return smallest(np.minimum(each * tried, 1.0))
+        return combine_p_values(np.minimum(each * tried, 1.0))
 
     @property
     def passed(self) -> bool:
-        """Whether training would accept these events without a word."""
+        """Whether training would accept these events without a warning."""
         return all(abs(one.z) < SUSPICIOUS for one in self.identities)
 
     def summary(self) -> str:
