@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from ..inference.arguments import checked_weight, effective_size
+from ..inference.arguments import checked_weight
 from ..inference.observables.reweight import Reweighting
 from ..inputs import (
     Input,
@@ -22,6 +22,8 @@ from ..inputs import (
     require_order,
 )
 from ..progress import Advance, progress
+from ..tables import format_table
+from ..weights import effective_size
 from .boosted_trees import TREES, train_trees
 from .two_samples import Area, area_under_curve, kolmogorov_smirnov
 
@@ -74,7 +76,11 @@ class Closure:
 
     def summary(self) -> str:
         """The areas, and a line for each observable."""
-        span = max(map(len, self.x_names))
+        table = {
+            "observable": self.x_names,
+            "distance": [f"{distance:.4f}" for distance in self.distance],
+            "p": [f"{p:.2g}" for p in self.p_value],
+        }
         lines = [
             f"Closure: {'yes' if self.closes else 'NO'}, from {self.effective_size:,.0f} effective "
             f"reweighted and {self.direct_effective_size:,.0f} direct events",
@@ -82,9 +88,7 @@ class Closure:
             "right)",
             f"  AUC before      {self.unweighted_auc:.4f} ± {self.unweighted_auc_error:.4f}",
         ]
-        for name, distance, p in zip(self.x_names, self.distance, self.p_value, strict=True):
-            lines.append(f"  {name.ljust(span)}  distance {distance:.4f}, p = {p:.2g}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {line}" for line in format_table(table))])
 
     def __str__(self) -> str:
         """The lines of the summary."""

@@ -17,8 +17,9 @@ from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_count, warn_user
 from ..progress import progress
+from ..weights import effective_size
 from ..world.priors.discrete import Discrete
-from .finding import Finding, combine_p_values, effective_events, uniform_p_value
+from .finding import Finding, combine_p_values, uniform_p_value
 from .validation_events import (
     FEWEST_EVENTS,
     ValidationEvents,
@@ -231,7 +232,7 @@ def _log_prior(events: ValidationEvents, theta: np.ndarray, candidates: np.ndarr
 
 def _summarise(events: ValidationEvents, found: _Ranks, names: tuple[str, ...]) -> Coverage:
     weight, (ranks, tarp, density, mean, effective) = events.weight, found
-    size, each = effective_events(weight), range(ranks.shape[1])
+    size, each = effective_size(weight), range(ranks.shape[1])
     p_values = {
         "SBC": np.array([uniform_p_value(_count(ranks[:, i], weight), size) for i in each]),
         "SBC given the estimate": np.array(
@@ -268,7 +269,7 @@ def _fraction_below(ranks: np.ndarray, weight: np.ndarray, levels: np.ndarray) -
 
 def _nominal_error(level: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Standard error of a coverage that is equal to its level: it does not vanish at 0 and 1."""
-    return np.sqrt(level * (1 - level) / effective_events(weight))
+    return np.sqrt(level * (1 - level) / effective_size(weight))
 
 
 def _count(ranks: np.ndarray, weight: np.ndarray, bins: int = BINS) -> np.ndarray:

@@ -5,6 +5,7 @@ import dataclasses
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_seed
+from ..tables import format_table
 from .calibration import CalibrationCurve, compute_calibration
 from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
 from .finding import Finding, Grade
@@ -70,7 +71,14 @@ class Diagnosis:
         head = f"Diagnosis on {self.events:,} validation events"
         if self.dropped:
             head += f" ({self.dropped:,} outside the trained region were not used)"
-        return "\n".join([head, *map(str, self.findings), self.verdict])
+        table = {
+            "": [finding.grade for finding in self.findings],
+            "check": [finding.name for finding in self.findings],
+            "p": [finding.p_text for finding in self.findings],
+            "what was found": [finding.description for finding in self.findings],
+        }
+        lines = format_table(table, left=("", "check", "what was found"))
+        return "\n".join([head, *lines, self.verdict])
 
     def __str__(self) -> str:
         """The summary."""

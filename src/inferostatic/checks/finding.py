@@ -44,9 +44,13 @@ class Finding:
 
     def __str__(self) -> str:
         """One line."""
+        return f"{self.name}: {self.grade}; {self.description} (p-value {self.p_text})"
+
+    @property
+    def p_text(self) -> str:
+        """The p-value as it is printed, such as "0.03" or "<1e-06"."""
         below = self.p_value < SMALLEST_SHOWN
-        p = f"p < {SMALLEST_SHOWN:.0e}" if below else f"p = {self.p_value:.2g}"
-        return f"{self.grade:5}  {self.name}: {self.description} ({p})"
+        return f"<{SMALLEST_SHOWN:.0e}" if below else f"{self.p_value:.2g}"
 
 
 def combine_p_values(p_values: np.ndarray) -> float:
@@ -68,8 +72,3 @@ def uniform_p_value(counts: np.ndarray, effective: float) -> float:
     expected = rows.sum(axis=1, keepdims=True) / bins
     chi2 = effective * np.sum(np.square(rows - expected) / expected)
     return float(chdtrc(len(rows) * (bins - 1), chi2))
-
-
-def effective_events(weight: np.ndarray) -> float:
-    """(Σw)²/Σw²: how many events without weights these are worth."""
-    return float(weight.sum() ** 2 / np.square(weight).sum())

@@ -12,7 +12,8 @@ from scipy.special import chdtrc, chdtri, fdtrc
 
 from ..estimator.estimator import Estimator, ScoreEstimator
 from ..events.events import Events
-from .finding import Finding, combine_p_values, effective_events
+from ..weights import effective_size
+from .finding import Finding, combine_p_values
 from .validation_events import ValidationEvents, select_events, suppress_repeated_warnings
 
 #: Cells in θ, at most: enough to show where a bias lies, few enough for a table.
@@ -137,7 +138,7 @@ class _Cell(NamedTuple):
 
 
 def _test_cell(score: np.ndarray, weight: np.ndarray) -> _Cell:
-    dim, effective = score.shape[1], effective_events(weight)
+    dim, effective = score.shape[1], effective_size(weight)
     mean = weight @ score / weight.sum()
     away = score - mean
     spread = (weight[:, None] ** 2 * away).T @ away / np.square(weight).sum()

@@ -14,7 +14,8 @@ from scipy.special import expit
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import Input, as_floats, require_finite
-from .finding import Finding, combine_p_values, effective_events, two_sided_p_value
+from ..weights import effective_size
+from .finding import Finding, combine_p_values, two_sided_p_value
 from .theta_pairs import Pairs, select_pairs
 from .validation_events import DISTANCES
 
@@ -134,7 +135,7 @@ def mean_ratio(log_ratio: Input, weight: Input | None = None) -> MeanRatio:
     # In units of the largest, so that nothing overflows; few events then carry all the weight.
     top = max(float(values.max()), 0.0)
     mean, error = _mean_and_error(np.exp(values - top), weights)
-    effective = effective_events(np.exp(values - top)) / len(values)
+    effective = effective_size(np.exp(values - top)) / len(values)
     adequate = effective >= ADEQUATE_FRACTION and effective * len(values) >= ADEQUATE_EVENTS
     with np.errstate(over="ignore"):
         scale = np.exp(top)

@@ -70,7 +70,7 @@ class ValidationEvents:
         parts, count = [], 0
         for number in range(MOST_ROUNDS):
             more = self.prior.sample(max(n, 16), seed=derive_seed(seed, number))
-            parts.append(more[contains(self.region, more)])
+            parts.append(more[self.region.contains_theta(more)])
             count += len(parts[-1])
             if count >= n:
                 return np.concatenate(parts)[:n]
@@ -95,14 +95,7 @@ class ValidationEvents:
         theta = jnp.asarray(self.theta, jnp.float32)
         partner = np.asarray(_step(self.prior, theta, jnp.asarray(fraction, jnp.float32), keys))
         partner = partner.astype(np.float64)
-        return partner, np.where(contains(self.region, partner), distance, -1)
-
-
-def contains(region: Region, theta: np.ndarray) -> np.ndarray:
-    """Which rows lie in the region."""
-    low, high = np.float64(region.theta_low), np.float64(region.theta_high)
-    slack = 1e-6 * (np.abs(low) + np.abs(high))
-    return np.all((theta >= low - slack) & (theta <= high + slack), axis=-1)
+        return partner, np.where(self.region.contains_theta(partner), distance, -1)
 
 
 @eqx.filter_jit
@@ -145,7 +138,7 @@ def select_events(
                 f"the estimator has {len(own)} columns of {name} ({', '.join(own)}), the events "
                 f"{len(given)} ({', '.join(given)})."
             )
-    inside = np.flatnonzero(contains(estimator.region, np.asarray(events.theta)))
+    inside = np.flatnonzero(estimator.region.contains_theta(np.asarray(events.theta)))
     if len(inside) < FEWEST_EVENTS:
         raise ValueError(
             f"{check} needs at least {FEWEST_EVENTS} events within the trained region; of "

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..weights import effective_size
 from .look import BLUE, FAINT, INK, VERMILION, look, open_frame, panels
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def _calibration(axes: Axes, found: Diagnosis) -> None:
 def _ranks(axes: Axes, found: Diagnosis) -> None:
     record = found.coverage
     assert record is not None
-    effective = record.weight.sum() ** 2 / np.square(record.weight).sum()
-    band = 1.96 * np.sqrt(LEVELS * (1 - LEVELS) / effective)
+    band = 1.96 * np.sqrt(LEVELS * (1 - LEVELS) / effective_size(record.weight))
     axes.fill_between(LEVELS, -band, band, color="#EEEEEE", linewidth=0)
     axes.axhline(0, color=FAINT, linewidth=0.8)
     for j, name in enumerate(record.names):
