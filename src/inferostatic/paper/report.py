@@ -14,8 +14,9 @@ from ..report.html import Cell, FigureItem, Mark, Section, Table, save_png, writ
 from ..tables import format_table
 from .experiment import COLUMNS, METRICS, PUBLISHED, TASKS, PaperResults
 
+#: Task → its title in the report.
 TITLES = {"T1": "Task 1: score (KSE)", "T2": "Task 2: ratio (KLRE)", "T3": "Task 3: ratio (CARL)"}
-#: How far above the published median an error may lie to be called reproduced.
+#: Factor above the published median up to which an error is called reproduced.
 TOLERANCE = {"ISN": 1.3, "Dir": 1.4}
 
 

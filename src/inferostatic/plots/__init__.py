@@ -7,13 +7,3 @@ from .instance_errors import error_by_instance as error_by_instance
 from .predictions import true_against_predicted as true_against_predicted
 from .training import training_history as training_history
 from .widths import width_choice as width_choice
-
-__all__ = [
-    "contours",
-    "diagnosis",
-    "dirichlet_triangles",
-    "error_by_instance",
-    "training_history",
-    "true_against_predicted",
-    "width_choice",
-]

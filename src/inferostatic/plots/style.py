@@ -65,19 +65,8 @@ TICKS: dict[str, Any] = {
 }
 
 #: Settings that a figure takes from matplotlib while it is built, by the start of their names.
-SETTINGS = (
-    "axes.",
-    "figure.",
-    "font.",
-    "grid.",
-    "image.",
-    "legend.",
-    "lines.",
-    "mathtext.",
-    "text.",
-    "xtick.",
-    "ytick.",
-)
+SETTINGS = ("axes.", "figure.", "font.", "grid.", "image.", "legend.", "lines.", "mathtext.",
+            "text.", "xtick.", "ytick.")  # fmt: skip
 
 #: A quantity that spans more than this factor is unreadable on a linear axis that starts at zero.
 LOG_ABOVE = 20.0
