@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from exact_estimators import exact_dirichlet
 from inferostatic.app.cli import app
 from inferostatic.estimator.estimator import Estimator, RatioEstimator
 from inferostatic.learning.fit import fit
@@ -78,36 +79,46 @@ def test_the_loss_of_the_truth_is_the_exact_expectation() -> None:
     # Expected losses of the true score and ratio; one set of 100,000 scatters by 0.01 (T1).
     expected = {"T1": (15.528, 0.03), "T2": (0.680, 0.003), "T3": (0.415, 0.006)}
     for task, (value, tolerance) in expected.items():
-        found = paper._loss(None, paper._records(task, 50_000, 11))
+        found = paper._compute_loss(None, paper._draw_records(task, 50_000, 11))
         assert abs(found - value) < tolerance, task
 
 
 def test_a_wrong_sign_of_the_ratio_would_show_in_the_loss() -> None:
-    records = paper._records("T3", 5000, 12)
+    records = paper._draw_records("T3", 5000, 12)
     predicted = paper._predict(None, records)
     record = records.record
     assert isinstance(record, LabelledPair)
     label = np.asarray(record.label)
     wrong = np.mean(np.logaddexp(0, np.where(label > 0, -predicted, predicted)))
-    assert wrong > 1.5 > paper._loss(None, records)
+    assert wrong > 1.5 > paper._compute_loss(None, records)
 
 
-def test_errors_are_zero_for_exact_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = paper._records("T1", 200, 13)
-    original = paper._predict
-    monkeypatch.setattr(
-        paper, "_predict", lambda e, r: original(None, r) + (0.0 if e is None else 0.5)
-    )
-    estimator = fit(
-        records, network=COLUMNS["KSE-Dir"][1], training=paper.paper_training(1), seed=1
-    )
-    errors = paper._errors(estimator, records)
-    assert errors.shape == (200,)
-    np.testing.assert_allclose(errors, 0.25)
+@pytest.mark.parametrize("task", TASKS)
+def test_errors_and_excess_loss_of_the_exact_potential_are_zero(task: str) -> None:
+    """Up to the rounding of float32, in which networks answer."""
+    records = paper._draw_records(task, 2000, 13)
+    exact = exact_dirichlet()
+    errors = paper._compute_errors(exact, records)
+    assert errors.shape == (2000,)
+    scale = np.square(paper._predict(None, records)).mean()
+    assert errors.mean() < (100 * np.finfo(np.float32).eps) ** 2 * scale
+    excess = paper._compute_loss(exact, records) - paper._compute_loss(None, records)
+    assert abs(excess) < 1e-4
+
+
+def test_errors_of_a_tilted_potential_are_known() -> None:
+    """ln p + t·Σθ has the score s + t, and ln r + t·Σ(θ0 − θ1)."""
+    tilt, tilted = 0.5, exact_dirichlet(tilt=0.5)
+    score = paper._compute_errors(tilted, paper._draw_records("T1", 2000, 13))
+    np.testing.assert_allclose(score, tilt**2, rtol=1e-3)
+    ratio = paper._compute_errors(tilted, paper._draw_records("T3", 20_000, 13))
+    # θ0 and θ1 are independent, and a uniform distribution of width 4.5 has the variance 4.5²/12.
+    expected = tilt**2 * 3 * 2 * 4.5**2 / 12
+    assert abs(ratio.mean() - expected) < 4 * ratio.std() / np.sqrt(len(ratio))
 
 
 def test_networks_are_of_the_right_kind(small: PaperResults) -> None:
-    records = paper._records("T2", 200, 14)
+    records = paper._draw_records("T2", 200, 14)
     kinds = {"KLRE-ISN": Estimator, "KLRE-Dir": RatioEstimator}
     for column, kind in kinds.items():
         network = COLUMNS[column][1]

@@ -16,9 +16,8 @@ def events() -> ist.Events:
     )
 
 
-def test_a_diagnosis_has_four_panels(events, capsys) -> None:
+def test_a_diagnosis_has_four_panels(events) -> None:
     found = ist.diagnose(exact_normal(), events)
-    capsys.readouterr()
     figure = ist.plots.diagnosis(found)
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == ["mean score", "calibration", "ranks (SBC)", "coverage"]
@@ -28,9 +27,8 @@ def test_a_diagnosis_has_four_panels(events, capsys) -> None:
     assert figure.get_suptitle() == found.verdict
 
 
-def test_a_score_alone_has_one(events, capsys) -> None:
+def test_a_score_alone_has_one(events) -> None:
     found = ist.diagnose(as_direct(ist.ScoreEstimator, exact_normal()), events)
-    capsys.readouterr()
     assert [axes.get_title() for axes in ist.plots.diagnosis(found).axes] == ["mean score"]
 
 

@@ -45,7 +45,7 @@ def paper(
     from ..paper.experiment import reproduce
     from ..paper.report import text_table, write_results
 
-    # Told before minutes of work, not after.
+    # Raised before minutes of work, not after.
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file; give a folder.", param_hint="--out")
     out.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def paper(
 
 
 def keep_compilations() -> None:
-    """Let JAX keep compiled code between runs of the command, unless the user chose a place."""
+    """Let JAX keep compiled code between runs, by default in the user's cache folder."""
     import jax
 
     if jax.config.values["jax_compilation_cache_dir"] is None:

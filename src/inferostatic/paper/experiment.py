@@ -32,6 +32,7 @@ from ..supervision.records import LabelledPair, ScoreTarget
 from ..world.priors.prior import Uniform
 from ..world.toys import Dirichlet
 
+#: Task → the method that draws its records.
 TASKS: Mapping[str, Method] = {
     "T1": KSE(Delta(0.25)),
     "T2": KLRE(Rectangular(0.4)),
@@ -46,6 +47,7 @@ COLUMNS: Mapping[str, tuple[str, AbstractArchitecture]] = {
     "CARL-ISN": ("T3", paper_network),
     "CARL-Dir": ("T3", paper_ratio_network),
 }
+#: What is measured of each network on each task.
 METRICS = ("loss", "error")
 #: Medians over five instances in the paper's results table.
 PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
@@ -156,7 +158,9 @@ def reproduce(
     """
     instances, events = as_count(instances, "instances"), as_count(events, "events")
     if events < 20:
-        raise ValueError(f"events must be at least 20, to hold out 10% of them; got {events}.")
+        raise ValueError(
+            f"events must be at least 20, so that 10% of them can validate; got {events}."
+        )
     seeds = np.random.SeedSequence(as_seed(seed)).generate_state(3 * instances + 6 + 6 * instances)
     numbers = iter(int(s) for s in seeds)
     train = {task: [next(numbers) for _ in range(instances)] for task in TASKS}
@@ -167,7 +171,7 @@ def reproduce(
     with progress("reproducing the paper", total, show=progress_bar) as advance:
 
         def simulate_set(task: str, number: int) -> Records:
-            records = _records(task, events, number)
+            records = _draw_records(task, events, number)
             advance(1, f"simulated {TASKS[task]}")
             return records
 
@@ -185,39 +189,39 @@ def reproduce(
 
         jobs = [(column, i) for column in COLUMNS for i in range(instances)]
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-            trained = list(pool.map(lambda job: train_one(*job), jobs))
-        networks = {job: estimator for job, estimator in zip(jobs, trained, strict=True)}
+            estimators = pool.map(lambda job: train_one(*job), jobs)
+            networks = dict(zip(jobs, estimators, strict=True))
         scores: dict[str, dict[str, dict[str, list[float]]]] = {task: {} for task in TASKS}
         for (column, _), estimator in networks.items():
             for task, (loss_set, error_set) in tests.items():
-                if not _can(estimator, task):
+                if not _can_perform(estimator, task):
                     continue
                 entry = scores[task].setdefault(
                     column, {"loss": [], "error": [], "standard_error": []}
                 )
-                errors = _errors(estimator, error_set)
-                entry["loss"].append(_loss(estimator, loss_set))
+                errors = _compute_errors(estimator, error_set)
+                entry["loss"].append(_compute_loss(estimator, loss_set))
                 entry["error"].append(float(errors.mean()))
                 entry["standard_error"].append(float(errors.std() / np.sqrt(len(errors))))
             advance(1, f"evaluated {column}")
     return PaperResults(
         scores=scores,
-        truth={task: _loss(None, tests[task][0]) for task in TASKS},
-        settings=_settings(instances, events, training, seed, networks),
-        predictions=_predictions(scores, networks, tests),
-        histories=_histories(networks),
+        truth={task: _compute_loss(None, tests[task][0]) for task in TASKS},
+        settings=_describe_settings(instances, events, training, seed, networks),
+        predictions=_choose_predictions(scores, networks, tests),
+        histories=_collect_histories(networks),
     )
 
 
-def _prior() -> Uniform:
+def _make_prior() -> Uniform:
     return Uniform([0.5] * 3, [5.0] * 3, names=("theta_1", "theta_2", "theta_3"))
 
 
-def _records(task: str, events: int, seed: int) -> Records:
-    return draw(TASKS[task], Dirichlet(3), _prior(), events, seed=seed, progress_bar=False)
+def _draw_records(task: str, events: int, seed: int) -> Records:
+    return draw(TASKS[task], Dirichlet(3), _make_prior(), events, seed=seed, progress_bar=False)
 
 
-def _can(estimator: AbstractEstimator, task: str) -> bool:
+def _can_perform(estimator: AbstractEstimator, task: str) -> bool:
     wanted = ScoreEstimator if task == "T1" else RatioEstimator
     return isinstance(estimator, Estimator | wanted)
 
@@ -245,7 +249,7 @@ def _predict(estimator: AbstractEstimator | None, records: Records) -> np.ndarra
         return estimator.log_ratio(records.x, theta0, theta1)
 
 
-def _loss(estimator: AbstractEstimator | None, records: Records) -> float:
+def _compute_loss(estimator: AbstractEstimator | None, records: Records) -> float:
     """Mean task loss, in float64 and written out anew rather than taken from training."""
     predicted, record = _predict(estimator, records), records.record
     if isinstance(record, ScoreTarget):
@@ -256,13 +260,13 @@ def _loss(estimator: AbstractEstimator | None, records: Records) -> float:
     return float(np.mean(np.logaddexp(0, np.where(label > 0, predicted, -predicted))))
 
 
-def _errors(estimator: AbstractEstimator, records: Records) -> np.ndarray:
+def _compute_errors(estimator: AbstractEstimator, records: Records) -> np.ndarray:
     """Squared error of each event against the exact value, averaged over components."""
     squared = np.square(_predict(estimator, records) - _predict(None, records))
     return squared.reshape(len(records), -1).mean(axis=1)
 
 
-def _predictions(
+def _choose_predictions(
     scores: Mapping[str, Any], networks: Mapping[Any, AbstractEstimator], tests: Mapping[str, Any]
 ) -> dict[str, Prediction]:
     chosen = {"score": ("KSE-ISN", "T1"), "ratio": ("KLRE-ISN", "T2")}
@@ -274,7 +278,7 @@ def _predictions(
     return result
 
 
-def _histories(
+def _collect_histories(
     networks: Mapping[Any, AbstractEstimator],
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     result = {}
@@ -287,7 +291,7 @@ def _histories(
     return result
 
 
-def _settings(
+def _describe_settings(
     instances: int,
     events: int,
     training: Training,

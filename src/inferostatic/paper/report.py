@@ -11,25 +11,26 @@ from matplotlib.figure import Figure
 from .. import plots
 from ..files import write_whole
 from ..report.html import Cell, FigureItem, Mark, Section, Table, save_png, write_report
+from ..tables import format_table
 from .experiment import COLUMNS, METRICS, PUBLISHED, TASKS, PaperResults
 
+#: Task → its title in the report.
 TITLES = {"T1": "Task 1: score (KSE)", "T2": "Task 2: ratio (KLRE)", "T3": "Task 3: ratio (CARL)"}
-#: How far above the published median an error may lie to be called reproduced.
+#: Factor above the published median up to which an error is called reproduced.
 TOLERANCE = {"ISN": 1.3, "Dir": 1.4}
 
 
 def text_table(results: PaperResults) -> str:
     """The table beside the published one, for a terminal."""
-    width = 17
-    lines = ["medians over instances, published medians in brackets", ""]
-    lines.append("".join(["task metric ", *(f"{name:>{width}}" for name in COLUMNS), "     truth"]))
-    for task in TASKS:
-        for metric in METRICS:
-            cells = [_text_cell(results, task, column, metric) for column in COLUMNS]
-            truth = f"{results.truth[task]:.3f}" if metric == "loss" else "0"
-            row = [f"{task:4} {metric:7}", *(f"{cell:>{width}}" for cell in cells), f"{truth:>10}"]
-            lines.append("".join(row))
-    return "\n".join(lines)
+    rows = [(task, metric) for task in TASKS for metric in METRICS]
+    table = {
+        "task": [task for task, _ in rows],
+        "metric": [metric for _, metric in rows],
+        **{column: [_text_cell(results, t, column, m) for t, m in rows] for column in COLUMNS},
+        "truth": [f"{results.truth[t]:.3f}" if m == "loss" else "0" for t, m in rows],
+    }
+    head = "medians over instances, published medians in brackets"
+    return "\n".join([head, "", *format_table(table, left=("task", "metric"))])
 
 
 def _text_cell(results: PaperResults, task: str, column: str, metric: str) -> str:

@@ -28,22 +28,13 @@ from matplotlib.image import AxesImage
 
 from ..files import write_whole
 
-__all__ = [
-    "Cell",
-    "FigureItem",
-    "Mark",
-    "Section",
-    "Table",
-    "render_report",
-    "save_png",
-    "write_report",
-]
-
+#: First bytes of every PNG file.
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+#: What a missing value is shown as.
 _EMPTY = "—"
+#: Resolution of figures with a heat map: sharp on screens, a tenth of the size of their SVG.
 _PNG_DPI = 160
-
-# What text must look like to be set as a number: "15.515", "0.049 ± 0.002", "12%", "<1e-3".
+#: What text must look like to be set as a number: "15.515", "0.049 ± 0.002", "12%", "<1e-3".
 _NUMERIC = re.compile(r"[<>≈~]?\s*[-+−]?\s*(\d|\.\d)[\d.,eE%±+\-−×()\s]*|[-−+]?(inf|nan)|—|")
 
 _Scalar = str | bool | int | float | np.generic | None
@@ -79,7 +70,7 @@ class Table:
     Args:
         header: Column titles.
         rows: Rows of as many entries as the header: plain values or `Cell` records.
-        caption: A sentence shown above the table.
+        caption: Text shown above the table.
         number_format: Format specification for floating-point numbers, such as ".3f".
 
     Raises:
@@ -110,7 +101,7 @@ class FigureItem:
 
     Args:
         figure: A matplotlib figure, or the bytes of a PNG file.
-        caption: A sentence shown below the figure and read out in its place.
+        caption: Text shown below the figure, and its alternative for screen readers.
 
     Raises:
         ValueError: If bytes are given that are not those of a PNG file.

@@ -7,11 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inferostatic.inference.likelihood.objective import Constraints, NegativeLogLikelihood, Poisson
 from scipy import optimize, special, stats
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
-from inferostatic.inference.likelihood.objective import Constraints, NegativeLogLikelihood, Poisson
 from inferostatic.inference.chi_square import chi2_quantile
 
 NORMAL = exact_normal(dim=2)

@@ -1,4 +1,9 @@
-"""The one style of all figures."""
+"""The style of all figures: colours, fonts, axes.
+
+Nothing touches `pyplot`, so no window opens, no figure stays alive behind the scenes and a machine
+without a display is enough. Colours are the Okabe-Ito set and perceptually uniform maps, which stay
+distinct for colour-blind readers and in print.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,22 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+#: First colour of a figure (Okabe-Ito).
 BLUE = "#0072B2"
+#: Second colour of a figure (Okabe-Ito).
 VERMILION = "#D55E00"
+#: Text, axes and reference values: softer than black.
 INK = "#222222"
+#: Lines and notes in the background.
 FAINT = "#8A8A8A"
+#: Bands in the background.
+BAND = "#EEEEEE"
+#: Colours of parameters or contours, in their order; they differ in lightness, too.
+COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
+#: Colour map of densities, perceptually uniform.
 HEAT = "viridis"
-
-LOOK: dict[Any, Any] = {
+#: Matplotlib's settings while a figure is built.
+STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.labelsize": 9.5,
@@ -37,8 +51,7 @@ LOOK: dict[Any, Any] = {
     "figure.dpi": 100.0,
 }
 
-
-# Ticks are made when a figure is drawn, outside the style; these are fixed on the axes instead.
+#: Ticks are made when a figure is drawn, outside the style; these are fixed on the axes instead.
 TICKS: dict[str, Any] = {
     "labelsize": 8.5,
     "colors": INK,
@@ -51,24 +64,24 @@ TICKS: dict[str, Any] = {
     "grid_alpha": 1.0,
 }
 
-# Settings that a figure takes from matplotlib while it is built, by the start of their names.
-SETTINGS = ("axes.", "figure.", "font.", "grid.", "image.", "legend.", "lines.", "mathtext.")
-SETTINGS += ("text.", "xtick.", "ytick.")
+#: Settings that a figure takes from matplotlib while it is built, by the start of their names.
+SETTINGS = ("axes.", "figure.", "font.", "grid.", "image.", "legend.", "lines.", "mathtext.",
+            "text.", "xtick.", "ytick.")  # fmt: skip
 
-# A quantity that spans more than this factor is unreadable on a linear axis that starts at zero.
+#: A quantity that spans more than this factor is unreadable on a linear axis that starts at zero.
 LOG_ABOVE = 20.0
 
 
-def look() -> AbstractContextManager[None]:
+def use_style() -> AbstractContextManager[None]:
     """The one style of all figures, in force only while a figure is built."""
     # Starting from the defaults keeps a user's own settings from half-restyling a figure.
     defaults: dict[Any, Any] = {
         name: value for name, value in mpl.rcParamsDefault.items() if name.startswith(SETTINGS)
     }
-    return mpl.rc_context({**defaults, **LOOK})
+    return mpl.rc_context({**defaults, **STYLE})
 
 
-def panels(
+def make_panels(
     count: int, *, width: float, height: float, fixed_aspect: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """A figure with panels side by side."""
@@ -93,7 +106,7 @@ def open_frame(axes: Axes) -> None:
     axes.grid(visible=True, axis="y")
 
 
-def colour_bar(
+def add_colour_bar(
     figure: Figure,
     image: ScalarMappable,
     panels: list[Axes],
@@ -116,7 +129,7 @@ def spans_decades(values: NDArray[np.float64]) -> bool:
     return bool(values.min() > 0 and values.max() > LOG_ABOVE * values.min())
 
 
-def log_axis(axes: Axes, low: float, high: float) -> None:
+def use_log_axis(axes: Axes, low: float, high: float) -> None:
     """Logarithmic y axis labelled with plain numbers at 1, 2 and 5 of each decade."""
     axes.set_yscale("log")
     axes.set_ylim(low, high)
@@ -126,3 +139,8 @@ def log_axis(axes: Axes, low: float, high: float) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     if decades < 6:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def choose_colour(number: int) -> str:
+    """The colour of the parameter or contour with this number."""
+    return COLOURS[number % len(COLOURS)]

@@ -1,4 +1,4 @@
-"""What figures accept as numbers, and the refusal of those that cannot be drawn."""
+"""What figures accept as numbers; those that cannot be drawn raise."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 Numbers = ArrayLike | Sequence[Any]
 
 
-def finite(values: Numbers, what: str) -> NDArray[np.float64]:
-    """The values as an array, refused unless all are finite."""
+def as_finite(values: Numbers, what: str) -> NDArray[np.float64]:
+    """The values as an array; raises where one is not finite."""
     array = np.asarray(values, dtype=np.float64)
     bad = ~np.isfinite(array)
     if bad.any():
