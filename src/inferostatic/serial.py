@@ -15,7 +15,7 @@ import numpy as np
 _KNOWN: dict[str, Any] = {}
 
 #: Present names of classes and functions that files of earlier versions hold under former names.
-FORMER_NAMES: dict[str, str] = {}
+FORMER_NAMES: dict[str, str] = {"Identity": "IdentityMap"}
 
 #: Present names of fields by their former ones, for each class by its present name.
 FORMER_FIELDS: dict[str, dict[str, str]] = {}

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..serial import known
 from ..supervision.records import Capability
 from .direct import RatioModel, ScoreModel
-from .features.feature_map import AbstractFeatureMap, Identity, affine, safe_scale
+from .features.feature_map import AbstractFeatureMap, IdentityMap, affine, safe_scale
 from .features.features import AbstractFeatures, Automatic, Raw, Standardised
 from .networks.networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
 from .potential import WITHOUT_DENSITY, AbstractModel, PotentialModel
@@ -295,7 +295,7 @@ def theta_map(shapes: Shapes) -> AbstractFeatureMap:
     """Standardised θ, or θ itself where that was asked for."""
     centre, scale = np.asarray(shapes.theta_centre), np.asarray(shapes.theta_scale)
     raw = (centre == 0).all() and (scale == 1).all()
-    return Identity() if raw else affine(centre, scale)
+    return IdentityMap() if raw else affine(centre, scale)
 
 
 def _paper_mlp(*, output_bias: bool) -> MLP:

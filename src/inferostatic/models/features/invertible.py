@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .coordinates import NaturalMap
-from .feature_map import AbstractFeatureMap, Affine, Chained, Identity
+from .feature_map import AbstractFeatureMap, Affine, Chained, IdentityMap
 from .features import (
     AbstractFeatures,
     Automatic,
@@ -41,7 +41,7 @@ def invertible(features: object) -> AbstractFeatures:
 
 def log_jacobian(features: AbstractFeatureMap, x: Float[Array, " dim"]) -> Float[Array, ""]:
     """ln|du/dx| of one event; −∞ where the features no longer tell x apart."""
-    if isinstance(features, Identity):
+    if isinstance(features, IdentityMap):
         return jnp.zeros((), x.dtype)
     # No feature depends on two observables, so one direction gives the whole diagonal.
     slopes = jax.jvp(features, (x,), (jnp.ones_like(x),))[1]
@@ -51,7 +51,7 @@ def log_jacobian(features: AbstractFeatureMap, x: Float[Array, " dim"]) -> Float
 def undone(features: AbstractFeatureMap, u: np.ndarray) -> np.ndarray:
     """The events, shape (n, dim), that have these features, in float64."""
     u = np.asarray(u, np.float64)
-    if isinstance(features, Identity):
+    if isinstance(features, IdentityMap):
         return u
     if isinstance(features, Affine):
         return np.asarray(features.centre, np.float64) + u * np.asarray(features.scale, np.float64)

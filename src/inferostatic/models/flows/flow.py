@@ -7,7 +7,7 @@ flow; the Jacobian is counted where a density is asked for, which is then in the
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,15 +23,6 @@ from ..features.features import AbstractFeatures, Natural, Standardised
 from ..features.invertible import invertible, log_jacobian
 from ..networks.networks import AbstractPairNetwork
 from ..potential import PotentialModel
-
-
-@runtime_checkable
-class FlowChoice(Protocol):
-    """Builds a conditional distribution of flowjax with the given sizes."""
-
-    def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
-        """A distribution with shape (x_size,) and cond_shape (theta_size,)."""
-        ...
 
 
 @known

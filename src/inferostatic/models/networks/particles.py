@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...inputs import Input, as_count, as_floats, as_names, as_rows, bad_rows, column_names
 from ...serial import known
 from ..architecture import build_pair, build_vector, takes_pairs
-from ..features.feature_map import AbstractFeatureMap, Identity, as_jax
+from ..features.feature_map import AbstractFeatureMap, IdentityMap, as_jax
 from ..features.features import AbstractFeatures, Standardised
 from ..potential import PotentialModel
 from .networks import MLP, AbstractPairNetwork, Residual
@@ -260,7 +260,7 @@ class ParticleSet(eqx.Module):
         else:
             network = build_vector(self.join_network, summary + theta_size, 1, key=join_key)
         # A potential of the summary and θ, whichever kind of network it has.
-        joined = PotentialModel(Identity(), Identity(), network)
+        joined = PotentialModel(IdentityMap(), IdentityMap(), network)
         return ParticleNetwork(each, joined, layout.particles, layout.width)
 
 
