@@ -27,7 +27,6 @@ from .estimator.loading import load as load
 from .events.events import Events as Events
 from .events.latent import JointDensity as JointDensity
 from .events.latent import Latent as Latent
-from .events.morphing.morphed_events import morphed_events as morphed_events
 from .events.morphing.morphing import Morphing as Morphing
 from .events.morphing.nuisance import nuisance_exponents as nuisance_exponents
 from .events.morphing.weighted_pool import WeightedPool as WeightedPool

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 else:
     Input = Any  # checked below, with sentences, rather than by a type checker at run time
 
+#: Row numbers and names that a message lists at most.
 SHOWN_ROWS = 5
+SHOWN_NAMES = 20
 FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 FLOAT32_INTEGERS = 2**24
@@ -226,6 +228,13 @@ def require_order(given: Sequence[str] | None, names: Sequence[str], name: str) 
             f"the columns of {name} are {', '.join(given)}, but the order here is "
             f"{', '.join(names)}; use {name}[{list(names)}]."
         )
+
+
+def describe_missing(missing: str, names: Sequence[str]) -> str:
+    """The names there are, for a message about one that is not among them."""
+    shown = ", ".join(sorted(names)[:SHOWN_NAMES]) or "none"
+    more = ", …" if len(names) > SHOWN_NAMES else ""
+    return f"{missing!r} is not among them: {shown}{more}"
 
 
 def kind_of(value: object) -> str:

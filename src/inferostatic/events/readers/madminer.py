@@ -17,7 +17,8 @@ from ..events import Events
 from ..latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, SCORE_OFF_REFERENCE, Latent
 from ..morphing.morphing import Morphing
 from ..morphing.nuisance import Exponents, nuisance_exponents
-from ..morphing.weighted_pool import WeightedPool, import_reader
+from ..morphing.weighted_pool import WeightedPool
+from .packages import import_package
 
 #: How MadMiner writes that a benchmark of a nuisance parameter is absent.
 ABSENT = ("None", "")
@@ -36,7 +37,7 @@ def read_madminer(path: str | Path) -> WeightedPool:
     Args:
         path: an HDF5 file with analysed events, such as its `LHEReader` or `DelphesReader` saves.
     """
-    h5py = import_reader("h5py", "MadMiner files")
+    h5py = import_package("h5py", "MadMiner files")
     with _opened(h5py, path) as file:
         weights = _required(file, "samples/weights", path, "Has the analysis of events been run?")
         x = _required(file, "samples/observations", path, "Has the analysis been run?")
