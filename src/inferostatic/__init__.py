@@ -34,6 +34,7 @@ from .events.readers.lhe import read_lhe as read_lhe
 from .events.readers.lhe import read_lhe_weights as read_lhe_weights
 from .events.readers.madminer import read_madminer as read_madminer
 from .events.readers.madminer import read_madminer_samples as read_madminer_samples
+from .events.readers.particle_table import pad_particles as pad_particles
 from .events.readers.root import read_root as read_root
 from .events.simulate import simulate as simulate
 from .inference.calibrated.calibrated_fit import CalibratedFit as CalibratedFit
@@ -108,6 +109,7 @@ from .models.features.features import Natural as Natural
 from .models.features.features import Quantile as Quantile
 from .models.features.features import Raw as Raw
 from .models.features.features import Standardised as Standardised
+from .models.features.per_particle import PerParticle as PerParticle
 from .models.flows.flow import Flow as Flow
 from .models.flows.flow import MixtureFlow as MixtureFlow
 from .models.matrix_element import MEM as MEM
@@ -115,9 +117,7 @@ from .models.networks.networks import MLP as MLP
 from .models.networks.networks import GlorotUniform as GlorotUniform
 from .models.networks.networks import LecunNormal as LecunNormal
 from .models.networks.networks import Residual as Residual
-from .models.networks.particles import ParticleSet as ParticleSet
-from .models.networks.particles import PerParticle as PerParticle
-from .models.networks.particles import pad_particles as pad_particles
+from .models.networks.particle_set import ParticleSet as ParticleSet
 from .models.networks.two_tower import TwoTower as TwoTower
 from .models.potential import forward_score as forward_score
 from .supervision.candidates import MultiScale as MultiScale

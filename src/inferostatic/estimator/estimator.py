@@ -30,8 +30,8 @@ from ..inputs import (
     warn_user,
 )
 from ..models.architecture import AbstractArchitecture, Shapes
-from ..models.footprint import bytes_of, one_member, vector
 from ..models.members import evaluate, grid, mean, standard_deviation
+from ..models.memory_footprint import bytes_of, one_member, vector
 from ..models.potential import AbstractModel, AbstractScoreModel, PotentialModel
 from ..serial import describe
 from ..world.priors.prior import AbstractPrior

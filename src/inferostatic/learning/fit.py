@@ -20,11 +20,11 @@ from ..models.architecture import (
 from ..models.direct import RatioModel, ScoreModel
 from ..models.features.columns import odd_columns
 from ..models.features.feature_map import IdentityMap
+from ..models.features.per_particle import PerParticle
 from ..models.flows.flow import DensityModel, Flow
 from ..models.matrix_element import MEM
 from ..models.members import with_centring
 from ..models.networks.networks import NetworkChoice, Residual
-from ..models.networks.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
 from ..supervision.candidates import CandidateSets
 from ..supervision.records import Capability

@@ -20,9 +20,9 @@ from inferostatic.models.features.coordinates import Kind, kind_of_column
 from inferostatic.models.features.feature_map import IdentityMap
 from inferostatic.models.features.features import Automatic
 from inferostatic.models.features.invertible import log_jacobian, undone
+from inferostatic.models.features.per_particle import PerParticle
 from inferostatic.models.flows.flow import DensityModel, Flow, FlowNetwork, MixtureFlow
 from inferostatic.models.members import with_network
-from inferostatic.models.networks.particles import PerParticle
 from inferostatic.supervision.records import Capability
 
 pytest.importorskip("flowjax")
