@@ -122,7 +122,7 @@ def hold_out(
                 f"the estimator has {len(own)} columns of {name} ({', '.join(own)}), the events "
                 f"{len(given)} ({', '.join(given)})."
             )
-    law = events.prior if events.prior is not None else events.stored_law()
+    law = events.prior if events.prior is not None else events.stored_prior()
     region = estimator.region
     held = HeldOut(
         x=np.zeros((0, len(events.x_names))),

@@ -9,14 +9,15 @@ import pytest
 from inferostatic.events.events import Events
 from inferostatic.events.latent import Latent
 from inferostatic.events.morphing.morphing import Morphing
-from inferostatic.events.morphing.nuisance import all_powers, nuisance_exponents
+from inferostatic.events.morphing.nuisance import nuisance_exponents
 from inferostatic.events.morphing.weighted_pool import WeightedPool
+from inferostatic.polynomials import list_powers
 from inferostatic.serial import describe, restore
 from inferostatic.world.priors.prior import Normal, Uniform
 from inferostatic.world.priors.product import Product
 
 BENCHMARKS = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], float)
-POWERS = all_powers(2, 2)
+POWERS = list_powers(2, 2)
 
 
 def amplitudes_squared(n: int, theta: np.ndarray, seed: int = 1) -> np.ndarray:
@@ -144,7 +145,7 @@ def test_log_prob_promotes_nothing(pool):
     [
         (BENCHMARKS[:5], "6 components need at least 6 benchmarks; got 5"),
         (BENCHMARKS[[0, 1, 2, 3, 4, 4]], "condition number is inf|condition number is [1-9]"),
-        (np.outer(np.arange(6.0), [1, 1]), "can hardly be told apart"),
+        (np.outer(np.arange(6.0), [1, 1]), "can hardly be distinguished"),
         ([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1e-7, 1]], r"powers \[1, 1\]"),
     ],
 )

@@ -35,7 +35,7 @@ def read_lhe(
         observables: by name, a function of one event of pylhe that gives a number, such as
             `{"pt": lambda event: math.hypot(event.particles[2].px, event.particles[2].py)}`.
         theta: the parameters the file was generated at, shape (d,).
-        prior: the law that `theta` was drawn from.
+        prior: the distribution that `theta` was drawn from.
         theta_names: names of the parameters.
     """
     _require_functions(observables)
@@ -62,8 +62,8 @@ def read_lhe_weights(
     Args:
         path: the file.
         observables: as in `read_lhe`.
-        weights: names (ids) of the weights, in the order of the benchmarks of the morphing; all,
-            in the order of the first event, when omitted.
+        weights: names (ids) of the weights, in the order of the benchmarks of the morphing;
+            default all, in the order of the first event.
     """
     _require_functions(observables)
     x, table, names = [], [], [weights] if isinstance(weights, str) else list(weights or ())
@@ -119,7 +119,7 @@ def _events(path: str | Path) -> Generator[Any, None, None]:
 
 @contextlib.contextmanager
 def _strict() -> Generator[None, None, None]:
-    """Errors in place of pylhe's warnings: where a file ends early it gives the events before."""
+    """Make errors of pylhe's warnings: where a file ends early it only warns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Parse Error", RuntimeWarning)
         yield

@@ -32,7 +32,7 @@ def read_root(
         theta: branches of parameters; or the parameters themselves, one θ of shape (d,) for all
             events or one for each.
         weight: branch of the event weights, of either sign.
-        prior: the law that `theta` was drawn from.
+        prior: the distribution that `theta` was drawn from.
     """
     uproot = import_package("uproot", "ROOT files")
     if not Path(path).is_file():

@@ -143,7 +143,7 @@ def _supplied_in_files(events: Events, method: AbstractMethod) -> Supplied:
     """Leave memory-mapped events where they are, and learn what must be known from some."""
     _refuse_in_files(method)
     some = chunks_of(events.x, np.zeros(0, int), 0).some(LAW_EVENTS)
-    law = events.stored_law() if events.prior is None else events.prior
+    law = events.stored_prior() if events.prior is None else events.prior
     sample = in_memory(events, some, law)
     for kernel in _kernels(method):
         largest_widths(kernel, sample.x, sample.theta)

@@ -40,7 +40,7 @@ def invertible(features: object) -> AbstractFeatures:
 
 
 def log_jacobian(features: AbstractFeatureMap, x: Float[Array, " dim"]) -> Float[Array, ""]:
-    """ln|du/dx| of one event; −∞ where the features no longer tell x apart."""
+    """ln|du/dx| of one event; −∞ where the features no longer distinguish x."""
     if isinstance(features, IdentityMap):
         return jnp.zeros((), x.dtype)
     # No feature depends on two observables, so one direction gives the whole diagonal.
@@ -58,13 +58,13 @@ def undone(features: AbstractFeatureMap, u: np.ndarray) -> np.ndarray:
     if isinstance(features, Chained):
         return undone(features.first, undone(features.second, u))
     if isinstance(features, NaturalMap):
-        return _undone_natural(features, u)
+        return _invert_natural(features, u)
     if isinstance(features, QuantileMap):
-        return np.stack([_undone_scores(features, j, u[:, j]) for j in range(u.shape[1])], axis=1)
+        return np.stack([_invert_scores(features, j, u[:, j]) for j in range(u.shape[1])], axis=1)
     raise TypeError(f"no inverse is known of the features {type(features).__name__}.")
 
 
-def _undone_natural(features: NaturalMap, u: np.ndarray) -> np.ndarray:
+def _invert_natural(features: NaturalMap, u: np.ndarray) -> np.ndarray:
     part = {
         name: np.asarray(getattr(features, name), np.float64)
         for name in ("sign", "offset", "middle", "spread", "centre", "scale")
@@ -87,7 +87,7 @@ def _undone_natural(features: NaturalMap, u: np.ndarray) -> np.ndarray:
     return np.where(upper, odds, x)
 
 
-def _undone_scores(features: QuantileMap, j: int, u: np.ndarray) -> np.ndarray:
+def _invert_scores(features: QuantileMap, j: int, u: np.ndarray) -> np.ndarray:
     lower, upper, slope = (
         np.asarray(getattr(features, name)[j], np.float64) for name in ("lower", "upper", "slope")
     )

@@ -139,14 +139,14 @@ class FlowNetwork(AbstractPairNetwork):
         self, x_part: Float[Array, " features"], theta_part: Float[Array, " theta_dim"]
     ) -> Float[Array, ""]:
         """ln p of the features."""
-        with _lenient():
+        with _implicit_promotion():
             return self.flow.log_prob(x_part, theta_part)
 
     def sample(
         self, theta: Float[Array, " theta_dim"], *, key: PRNGKeyArray
     ) -> Float[Array, " features"]:
         """Features of one event drawn at θ."""
-        with _lenient():
+        with _implicit_promotion():
             return self.flow.sample(key, condition=theta)
 
 
@@ -214,7 +214,7 @@ def build_flow(choice: Any, x_size: int, theta_size: int, *, key: PRNGKeyArray) 
     )
     if not callable(choice) or isinstance(choice, type):
         raise TypeError(f"the flow is {kind_of(choice)}. {remedy}")
-    with _lenient():
+    with _implicit_promotion():
         flow: Any = choice(x_size, theta_size, key=key)
     if not isinstance(flow, AbstractDistribution):
         raise TypeError(f"the flow is {kind_of(flow)}. {remedy}")
@@ -222,7 +222,7 @@ def build_flow(choice: Any, x_size: int, theta_size: int, *, key: PRNGKeyArray) 
         raise TypeError(
             f"the flow has shape {flow.shape} and cond_shape {flow.cond_shape}. {remedy}"
         )
-    network = _taken_apart(flow, (choice, x_size, theta_size))
+    network = _take_apart(flow, (choice, x_size, theta_size))
     if not network.weights:
         raise TypeError(f"the flow has no weights to train. {remedy}")
     return network
@@ -238,7 +238,7 @@ def require_flowjax() -> None:
         ) from error
 
 
-def _taken_apart(flow: Any, made_by: tuple[Any, int, int]) -> FlowNetwork:  # noqa: ANN401
+def _take_apart(flow: Any, made_by: tuple[Any, int, int]) -> FlowNetwork:  # noqa: ANN401
     """Weights, fixed arrays, and the rest."""
     from paramax import NonTrainable
 
@@ -284,7 +284,7 @@ def _from_bits(bits: Array, kind: str) -> Array:
 
 
 @contextlib.contextmanager
-def _lenient() -> Iterator[None]:
+def _implicit_promotion() -> Iterator[None]:
     """flowjax relies on implicit promotion, of dtypes and of ranks, wherever it is forbidden."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

@@ -17,8 +17,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...serial import known, register
 
+#: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
 
+#: Activations that files store by name.
 _NAMES = ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish")
 _ACTIVATIONS = {name: getattr(jax.nn, name) for name in _NAMES} | {"tanh": jnp.tanh}
 for _name, _activation in _ACTIVATIONS.items():
