@@ -21,7 +21,7 @@ Reweighting SALLINO SALLY SCANDAL Savage ScoreEstimator Setting Sign Square Stan
 TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform UpperLimit
 WeightedPool WidthChoice calibrated_fit centre checks choose_width closure compare confidence_set
 cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
-maximum_likelihood morphed_events nuisance_exponents observable pad_particles paper_network
+maximum_likelihood nuisance_exponents observable pad_particles paper_network
 paper_ratio_network paper_score_network plots posterior read_lhe read_lhe_weights read_madminer
 read_madminer_samples read_root reweight simulate to_pyhf toys upper_limit
 """.split()

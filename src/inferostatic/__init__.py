@@ -27,7 +27,6 @@ from .estimator.loading import load as load
 from .events.events import Events as Events
 from .events.latent import JointDensity as JointDensity
 from .events.latent import Latent as Latent
-from .events.morphing.morphed_events import morphed_events as morphed_events
 from .events.morphing.morphing import Morphing as Morphing
 from .events.morphing.nuisance import nuisance_exponents as nuisance_exponents
 from .events.morphing.weighted_pool import WeightedPool as WeightedPool
@@ -35,6 +34,7 @@ from .events.readers.lhe import read_lhe as read_lhe
 from .events.readers.lhe import read_lhe_weights as read_lhe_weights
 from .events.readers.madminer import read_madminer as read_madminer
 from .events.readers.madminer import read_madminer_samples as read_madminer_samples
+from .events.readers.particle_table import pad_particles as pad_particles
 from .events.readers.root import read_root as read_root
 from .events.simulate import simulate as simulate
 from .inference.calibrated.calibrated_fit import CalibratedFit as CalibratedFit
@@ -117,6 +117,7 @@ from .models.features.features import Natural as Natural
 from .models.features.features import Quantile as Quantile
 from .models.features.features import Raw as Raw
 from .models.features.features import Standardised as Standardised
+from .models.features.per_particle import PerParticle as PerParticle
 from .models.flows.flow import Flow as Flow
 from .models.flows.flow import MixtureFlow as MixtureFlow
 from .models.matrix_element import MEM as MEM
@@ -124,9 +125,7 @@ from .models.networks.networks import MLP as MLP
 from .models.networks.networks import GlorotUniform as GlorotUniform
 from .models.networks.networks import LecunNormal as LecunNormal
 from .models.networks.networks import Residual as Residual
-from .models.networks.particles import ParticleSet as ParticleSet
-from .models.networks.particles import PerParticle as PerParticle
-from .models.networks.particles import pad_particles as pad_particles
+from .models.networks.particle_set import ParticleSet as ParticleSet
 from .models.networks.two_tower import TwoTower as TwoTower
 from .models.potential import forward_score as forward_score
 from .supervision.candidates import MultiScale as MultiScale

@@ -9,8 +9,8 @@ ROUNDING = 1e-6
 
 def rounding_slack(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How far beyond the edges rounding may carry a value; edges at infinity add nothing."""
-    sizes = (np.where(np.isfinite(edge), np.abs(edge), 0.0) for edge in (low, high))
-    return ROUNDING * sum(sizes)
+    below, above = (np.where(np.isfinite(edge), np.abs(edge), 0.0) for edge in (low, high))
+    return ROUNDING * (below + above)
 
 
 def within(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+#: Classes and functions that can be stored, by name.
 _KNOWN: dict[str, Any] = {}
 
 #: Present names of classes and functions that files of earlier versions hold under former names.
-FORMER_NAMES: dict[str, str] = {}
+FORMER_NAMES: dict[str, str] = {"Identity": "IdentityMap"}
 
 #: Present names of fields by their former ones, for each class by its present name.
 FORMER_FIELDS: dict[str, dict[str, str]] = {}
 
+#: Whatever is registered comes back unchanged.
 T = TypeVar("T")
 
 
@@ -60,7 +62,7 @@ def describe(thing: object) -> Any:  # noqa: ANN401
         return thing.item()
     if isinstance(thing, np.ndarray | jax.Array):
         array = np.asarray(thing)
-        # The shape as well, which a list without entries does not tell.
+        # The shape as well, which a list without entries does not show.
         return {"array": array.tolist(), "dtype": str(array.dtype), "shape": list(array.shape)}
     if isinstance(thing, Absent):
         return {"user": thing.name}
@@ -111,8 +113,10 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
     if "type" in data:
         kind: Callable[..., object] = _lookup(data["type"])
         renamed = FORMER_FIELDS.get(_present_name(data["type"]), {})
-        fields = {renamed.get(key, key): value for key, value in data["fields"].items()}
-        return kind(**{key: restore(value, supplied) for key, value in fields.items()})
+        fields: dict[str, Any] = {
+            renamed.get(key, key): restore(value, supplied) for key, value in data["fields"].items()
+        }
+        return kind(**fields)
     raise ValueError("unreadable description in the file.")
 
 

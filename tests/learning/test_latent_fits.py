@@ -128,7 +128,8 @@ def test_morphing_weights_teach_the_exact_ratios() -> None:
     benchmarks = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1.0]])
     weights = toy.weights(z, benchmarks, theta=np.zeros(2))
     morphing = ist.Morphing(toy.powers, benchmarks).with_sample(weights)
-    events = ist.morphed_events(x, weights, morphing, prior, 6000, seed=3, progress_bar=False)
+    pool = ist.WeightedPool(x, weights, morphing)
+    events = pool.events(prior, 6000, seed=3, progress_bar=False)
     assert ist.checks.latent(events).passed
     found = ist.fit(events, ist.ALICES(), network=NETWORK, training=QUICK, seed=2)
     rng = np.random.default_rng(5)
@@ -148,7 +149,7 @@ def test_a_pool_and_its_events_at_a_reference_teach_the_ratio_to_it() -> None:
     benchmarks = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1.0]])
     weights = toy.weights(z, benchmarks, theta=np.zeros(2))
     morphing = ist.Morphing(toy.powers, benchmarks)
-    pool = WeightedPool(x, weights, ("x0", "x1"), tuple("abcdefg"), morphing)
+    pool = WeightedPool(x, weights, morphing, weight_names=tuple("abcdefg"))
     events = pool.events(prior, 3000, seed=3, progress_bar=False)
     same = events.latent.joint
     assert isinstance(same, ist.Morphing)

@@ -152,18 +152,18 @@ def points_with(weight: Any, repeats: list[int]) -> ist.Events:
 
 def test_the_law_of_stored_theta_counts_weights():
     # np.unique sorts the points: −0.3, 0, 0.5.
-    weighted = points_with([2.0, 1.0, 3.0, 0.5, 0.5], [2, 1, 2]).stored_law()
-    repeated = points_with(None, [3, 3, 1]).stored_law()
+    weighted = points_with([2.0, 1.0, 3.0, 0.5, 0.5], [2, 1, 2]).stored_prior()
+    repeated = points_with(None, [3, 3, 1]).stored_prior()
     np.testing.assert_allclose(weighted.probability, [1 / 7, 3 / 7, 3 / 7], rtol=1e-6)
     np.testing.assert_array_equal(weighted.points, repeated.points)
     np.testing.assert_allclose(weighted.probability, repeated.probability, rtol=1e-6)
-    signed = points_with([2.0, 1.0, 1.0, -1.0, 3.0, 1.0], [2, 3, 1]).stored_law()
+    signed = points_with([2.0, 1.0, 1.0, -1.0, 3.0, 1.0], [2, 3, 1]).stored_prior()
     np.testing.assert_allclose(signed.probability, [1 / 7, 3 / 7, 3 / 7], rtol=1e-6)
 
 
 def test_points_whose_weights_cancel_have_no_law():
     with pytest.raises(ValueError, match="1 parameter point.s. have a total weight that is not"):
-        points_with([1.0, 1.0, 1.0, 1.0, -1.0], [2, 1, 2]).stored_law()
+        points_with([1.0, 1.0, 1.0, 1.0, -1.0], [2, 1, 2]).stored_prior()
     with pytest.raises(ValueError, match="total weight that is not positive"):
         ist.CARL().supply(points_with([1.0, 1.0, 1.0, 1.0, -1.0], [2, 1, 2]))
 

@@ -154,7 +154,7 @@ def select_events(
         # As models and priors see it: a candidate at the same point must be equal to it.
         theta=np.asarray(events.theta[rows], np.float32).astype(np.float64),
         weight=np.asarray(events.weight[rows], np.float64),
-        prior=events.prior if events.prior is not None else events.stored_law(),
+        prior=events.prior if events.prior is not None else events.stored_prior(),
         region=estimator.region,
         order=order,
         dropped=len(events) - len(inside),

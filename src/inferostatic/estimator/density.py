@@ -39,10 +39,10 @@ class DensityEstimator(Estimator):
             theta: parameters, shape (n, d), or (d,) for all events.
             memory_mb: bound on the memory of the evaluation.
         """
-        return self._map("log_prob", self._checked(x, theta), memory_mb, over=log_mean_exp)
+        return self._map("log_prob", self._check(x, theta), memory_mb, over=log_mean_exp)
 
     def log_prob_anywhere(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """The same of finite rows, without a word on those far from the training events."""
+        """The same of finite rows, without a warning about those far from the training events."""
         return self._map("log_prob", [x, theta], None, over=log_mean_exp)
 
     def sample(self, theta: Input, *, seed: int) -> np.ndarray:

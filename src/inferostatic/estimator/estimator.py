@@ -1,4 +1,4 @@
-"""The trained artefact: batched, in the user's units, honest about what it cannot do.
+"""The trained artefact: batched, in the user's units, with errors for what it cannot do.
 
 Four kinds: `Estimator` (a potential: potential, score, log ratio), `DensityEstimator` (a flow: the
 normalised density besides), `ScoreEstimator` and `RatioEstimator` (direct networks). Each holds one
@@ -30,8 +30,8 @@ from ..inputs import (
     warn_user,
 )
 from ..models.architecture import AbstractArchitecture, Shapes
-from ..models.footprint import bytes_of, one_member, vector
 from ..models.members import evaluate, grid, mean, standard_deviation
+from ..models.memory_footprint import bytes_of, one_member, vector
 from ..models.potential import AbstractModel, AbstractScoreModel, PotentialModel
 from ..serial import describe
 from ..world.priors.prior import AbstractPrior
@@ -45,13 +45,16 @@ class CapabilityError(AttributeError):
     """A model was asked for something that it does not model."""
 
 
+#: What each kind offers, for messages.
 _OFFERS = {
     "Estimator": "potential, score and log_ratio",
     "DensityEstimator": "log_prob, sample, potential, score and log_ratio",
     "ScoreEstimator": "only score",
     "RatioEstimator": "only log_ratio",
 }
+#: Methods of potentials and direct networks.
 _QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
+#: Methods of densities alone.
 _OF_DENSITIES = ("log_prob", "sample")
 
 
@@ -64,11 +67,11 @@ class AbstractEstimator:
         architecture: the choice it was built from.
         shapes: what the architecture learned from the data.
         method: the method it was trained with.
-        prior: law of the θ it was trained on.
+        prior: distribution of the θ it was trained on.
         region: where it can be trusted.
         x_names, theta_names: names of the columns.
         history: losses and why training stopped.
-        training: how it was trained, with everything that was left open filled in.
+        training: how it was trained, with all defaults filled in.
     """
 
     model: AbstractModel
@@ -130,7 +133,7 @@ class AbstractEstimator:
     if not TYPE_CHECKING:
         # Hidden from the type checker, which should see only what each class truly offers.
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-            """A sentence where a capability is missing."""
+            """Raise, with advice, where a capability is missing."""
             kind = type(self).__name__
             if name in _QUESTIONS:
                 raise CapabilityError(
@@ -145,7 +148,7 @@ class AbstractEstimator:
                 )
             raise AttributeError(f"{kind} has no attribute {name!r}")
 
-    def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
+    def _check(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
         x_rows, *theta_rows = self._read(x, *thetas)
         count = max(len(rows) for rows in (x_rows, *theta_rows))
@@ -273,17 +276,17 @@ class Estimator(AbstractEstimator):
             theta: parameters, shape (n, d), or (d,) for all events.
             memory_mb: bound on the memory of the evaluation.
         """
-        return self._map("potential", self._checked(x, theta), memory_mb)
+        return self._map("potential", self._check(x, theta), memory_mb)
 
     def score(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
         """∇θ φ, shape (n, d): the score s(x; θ) = ∇θ ln p(x; θ)."""
-        return self._map("score", self._checked(x, theta), memory_mb)
+        return self._map("score", self._check(x, theta), memory_mb)
 
     def log_ratio(
         self, x: Input, theta0: Input, theta1: Input, *, memory_mb: float | None = None
     ) -> np.ndarray:
         """φ(x, θ0) − φ(x, θ1), shape (n,): ln p(x; θ0) − ln p(x; θ1)."""
-        return self._map("log_ratio", self._checked(x, theta0, theta1), memory_mb)
+        return self._map("log_ratio", self._check(x, theta0, theta1), memory_mb)
 
     def potential_grid(
         self, x: Input, thetas: Input, *, memory_mb: float | None = None
@@ -309,9 +312,9 @@ class Estimator(AbstractEstimator):
         for first in range(0, len(x_rows), rows):
             x_chunk = padded(x_rows[first : first + rows], rows)
             for start, thetas_chunk in theta_chunks:
-                place = table[first : first + rows, start : start + points]
+                block = table[first : first + rows, start : start + points]
                 values = np.asarray(grid(self.model, x_chunk, thetas_chunk))
-                place[:] = values[: place.shape[0], : place.shape[1]]
+                block[:] = values[: block.shape[0], : block.shape[1]]
         return table
 
     def _block(self, n: int, m: int, allowed: float) -> tuple[int, int]:
@@ -360,8 +363,8 @@ class Estimator(AbstractEstimator):
             memory_mb: bound on the memory of the evaluation.
         """
         if theta1 is None:
-            return self._deviation("score", self._checked(x, theta), memory_mb)
-        return self._deviation("log_ratio", self._checked(x, theta, theta1), memory_mb)
+            return self._deviation("score", self._check(x, theta), memory_mb)
+        return self._deviation("log_ratio", self._check(x, theta, theta1), memory_mb)
 
 
 class ScoreEstimator(AbstractEstimator):
@@ -369,11 +372,11 @@ class ScoreEstimator(AbstractEstimator):
 
     def score(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
         """The score s(x; θ) = ∇θ ln p(x; θ), shape (n, d)."""
-        return self._map("score", self._checked(x, theta), memory_mb)
+        return self._map("score", self._check(x, theta), memory_mb)
 
     def spread(self, x: Input, theta: Input, *, memory_mb: float | None = None) -> np.ndarray:
         """The standard deviation of the score over members, shape (n, d)."""
-        return self._deviation("score", self._checked(x, theta), memory_mb)
+        return self._deviation("score", self._check(x, theta), memory_mb)
 
 
 class RatioEstimator(AbstractEstimator):
@@ -383,10 +386,10 @@ class RatioEstimator(AbstractEstimator):
         self, x: Input, theta0: Input, theta1: Input, *, memory_mb: float | None = None
     ) -> np.ndarray:
         """Ln p(x; θ0) − ln p(x; θ1), shape (n,)."""
-        return self._map("log_ratio", self._checked(x, theta0, theta1), memory_mb)
+        return self._map("log_ratio", self._check(x, theta0, theta1), memory_mb)
 
     def spread(
         self, x: Input, theta0: Input, theta1: Input, *, memory_mb: float | None = None
     ) -> np.ndarray:
         """The standard deviation of the log ratio over members, shape (n,)."""
-        return self._deviation("log_ratio", self._checked(x, theta0, theta1), memory_mb)
+        return self._deviation("log_ratio", self._check(x, theta0, theta1), memory_mb)

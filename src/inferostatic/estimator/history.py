@@ -6,7 +6,9 @@ import numpy as np
 
 from ..bounds import within
 
+#: Fields of `Region`, the names of its arrays in a file.
 REGION = ("theta_low", "theta_high", "x_low", "x_high")
+#: Arrays of `History`, by their names in a file.
 HISTORY = ("train_loss", "validation_loss", "seconds", "best_epoch")
 
 
@@ -16,9 +18,9 @@ class History:
 
     Attributes:
         train_loss: mean training loss, shape (epochs, members).
-        validation_loss: loss on held-out events, shape (epochs, members); NaN without a split.
+        validation_loss: loss on validation events, shape (epochs, members); NaN without a split.
         seconds: wall time of each epoch, shape (epochs,).
-        best_epoch: the epoch whose weights were kept, counted from 1, shape (members,).
+        best_epoch: the epoch whose weights are used, counted from 1, shape (members,).
         stopped: why training stopped, in words.
         warnings: remarks made during training.
         choices: what was chosen by validation loss before training, in words.

@@ -19,12 +19,12 @@ from ..models.architecture import (
 )
 from ..models.direct import RatioModel, ScoreModel
 from ..models.features.columns import odd_columns
-from ..models.features.feature_map import Identity
+from ..models.features.feature_map import IdentityMap
+from ..models.features.per_particle import PerParticle
 from ..models.flows.flow import DensityModel, Flow
 from ..models.matrix_element import MEM
 from ..models.members import with_centring
 from ..models.networks.networks import NetworkChoice, Residual
-from ..models.networks.particles import PerParticle
 from ..models.potential import AbstractModel, PotentialModel
 from ..supervision.candidates import CandidateSets
 from ..supervision.records import Capability
@@ -193,7 +193,7 @@ def fit(
     if made is not None:
         weights = weights[1:]
     if len(weights):
-        bare = eqx.tree_at(lambda m: m.x_features, template, Identity())
+        bare = eqx.tree_at(lambda m: m.x_features, template, IdentityMap())
         decay = jnp.full(len(weights), plan.weight_decay) if plan.weight_decay else None
         job = Job(bare, method, supply.law, plan, total_steps(plan, len(split.train)), decay)
         examples = supply.examples([shapes.x_features])

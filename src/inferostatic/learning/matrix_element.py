@@ -364,7 +364,7 @@ def fit_matrix_element(
         x=z, theta=events.x, weight=events.weight, x_names=names, theta_names=events.x_names
     )
     proposal = fit(given_x, NDE(), **common)
-    prior = events.stored_law() if events.prior is None else events.prior
+    prior = events.stored_prior() if events.prior is None else events.prior
     low, high = trusted_region(prior, events.theta)
     assert isinstance(proposal, DensityEstimator)
     assert transfer is None or isinstance(transfer, DensityEstimator)

@@ -33,7 +33,7 @@ class MadeAt(AbstractSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Any events will do."""
-        prior = events.stored_law() if events.prior is None else events.prior
+        prior = events.stored_prior() if events.prior is None else events.prior
         low, high = trusted_region(prior, events.theta)
         return Supply(plain_rows(events), events.weight, StoredLaw(prior, low, high))
 

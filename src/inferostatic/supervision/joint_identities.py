@@ -95,7 +95,7 @@ def joint_scores(events: Events) -> np.ndarray:
 def joint_identities(events: Events, *, seed: int = 0) -> list[Identity]:
     """All identities that these events can be asked about."""
     events = some_events(events)
-    prior = events.stored_law() if events.prior is None else events.prior
+    prior = events.stored_prior() if events.prior is None else events.prior
     found: list[Identity] = []
     if JOINT_SCORE in events.latent or events.latent.joint is not None:
         scores = joint_scores(events)

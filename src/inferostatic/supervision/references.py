@@ -87,7 +87,7 @@ class ReferencePoint(AbstractSupervision):
         others = events[~reference]
         prior = law_of(others)
         if isinstance(prior, Discrete):
-            prior = others.stored_law()
+            prior = others.stored_prior()
         low, high = trusted_region(prior, events.theta)
         rows = Row(
             x=jnp.asarray(events.x, jnp.float32),

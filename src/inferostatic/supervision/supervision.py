@@ -91,7 +91,7 @@ def law_of(events: Events) -> AbstractPrior:
     if events.prior is not None:
         _compare_with_weights(events, events.prior)
         return events.prior
-    law = events.stored_law()
+    law = events.stored_prior()
     if len(law.points) > FINITE_SET:
         warn_user(
             "these events have no prior=, the law their θ were drawn from. Candidates are taken "

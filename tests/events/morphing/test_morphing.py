@@ -8,15 +8,16 @@ import pytest
 
 from inferostatic.events.events import Events
 from inferostatic.events.latent import Latent
-from inferostatic.events.morphing.morphed_events import morphed_events
 from inferostatic.events.morphing.morphing import Morphing
-from inferostatic.events.morphing.nuisance import all_powers, nuisance_exponents
+from inferostatic.events.morphing.nuisance import nuisance_exponents
+from inferostatic.events.morphing.weighted_pool import WeightedPool
+from inferostatic.polynomials import list_powers
 from inferostatic.serial import describe, restore
 from inferostatic.world.priors.prior import Normal, Uniform
 from inferostatic.world.priors.product import Product
 
 BENCHMARKS = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1]], float)
-POWERS = all_powers(2, 2)
+POWERS = list_powers(2, 2)
 
 
 def amplitudes_squared(n: int, theta: np.ndarray, seed: int = 1) -> np.ndarray:
@@ -144,7 +145,7 @@ def test_log_prob_promotes_nothing(pool):
     [
         (BENCHMARKS[:5], "6 components need at least 6 benchmarks; got 5"),
         (BENCHMARKS[[0, 1, 2, 3, 4, 4]], "condition number is inf|condition number is [1-9]"),
-        (np.outer(np.arange(6.0), [1, 1]), "can hardly be told apart"),
+        (np.outer(np.arange(6.0), [1, 1]), "can hardly be distinguished"),
         ([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1e-7, 1]], r"powers \[1, 1\]"),
     ],
 )
@@ -192,9 +193,9 @@ def test_wrong_calls(pool):
     with pytest.raises(ValueError, match="has 0 nuisance parameters, and some"):
         morphing.with_sample(weights, exponents)
     with pytest.raises(ValueError, match="the prior is one of 1"):
-        morphed_events(x, weights, morphing, Uniform(0, 1), 10, seed=1)
+        WeightedPool(x, weights, morphing).events(Uniform(0, 1), 10, seed=1)
     with pytest.raises(ValueError, match="one θ of 2 finite numbers"):
-        morphed_events(x, weights, morphing, [0.0], 10, seed=1)
+        WeightedPool(x, weights, morphing).events([0.0], 10, seed=1)
 
 
 def test_rates_that_are_not_positive(pool):
@@ -344,7 +345,7 @@ def test_joint_identities_of_drawn_events(pool, negative):
     if negative:
         weights = weights * np.where(np.arange(3000) % 20 == 3, -1, 1)[:, None]
     prior = Uniform([-0.5, -0.5], [0.5, 0.5])
-    events = morphed_events(x, weights, Morphing(POWERS, BENCHMARKS), prior, 8_000, seed=7)
+    events = WeightedPool(x, weights, Morphing(POWERS, BENCHMARKS)).events(prior, 8_000, seed=7)
     assert (events.weight < 0).any() == negative
     mean, error = mean_and_error(scores(events.latent, events.theta), events.weight)
     assert (np.abs(mean) < 4.5 * error).all()
@@ -364,15 +365,9 @@ def test_joint_identities_of_drawn_events(pool, negative):
 def test_joint_identities_with_nuisance_parameters(exponents):
     weights, found, _, _ = exponents
     prior = Product([Uniform([-0.5, -0.5], [0.5, 0.5]), Normal([0.0, 0.0], [1.0, 1.0])])
-    events = morphed_events(
-        weights[:, :1],
-        weights,
-        Morphing(POWERS, BENCHMARKS, nuisances=2),
-        prior,
-        8_000,
-        seed=8,
-        nuisance=found,
-    )
+    events = WeightedPool(
+        weights[:, :1], weights, Morphing(POWERS, BENCHMARKS, nuisances=2), nuisance=found
+    ).events(prior, 8_000, seed=8)
     mean, error = mean_and_error(scores(events.latent, events.theta), events.weight)
     assert (np.abs(mean) < 4.5 * error).all()
     assert (error < 0.03).all()
@@ -388,9 +383,9 @@ def test_drawn_events_follow_their_rates(pool):
     weights[5] = 0
     theta, n = np.array([0.4, 0.2]), 40_000
     with pytest.warns(UserWarning, match=r"a small pool: at θ = \[0.4, 0.2\]"):
-        events = morphed_events(
-            np.arange(60.0)[:, None], weights, Morphing(POWERS, BENCHMARKS), theta, n, seed=9
-        )
+        events = WeightedPool(
+            np.arange(60.0)[:, None], weights, Morphing(POWERS, BENCHMARKS)
+        ).events(theta, n, seed=9)
     assert events.prior is None
     assert (events.theta == theta).all()
     counts = np.bincount(events.x[:, 0].astype(int), minlength=60)
@@ -424,14 +419,29 @@ def test_every_theta_has_its_own_rates():
 
 def linear_events(x, weights, benchmarks, prior) -> Events:
     with pytest.warns(UserWarning, match="against 20000 events to be drawn"):
-        return morphed_events(x, weights, Morphing.of_degree(1, benchmarks), prior, 20_000, seed=10)
+        return WeightedPool(x, weights, Morphing.of_degree(1, benchmarks)).events(
+            prior, 20_000, seed=10
+        )
 
 
 def test_weights_that_do_not_overlap_are_told(pool):
     x, weights = pool
     weights = weights * np.where(np.arange(3000) < 60, 1e3, 1)[:, None]
     with pytest.warns(UserWarning, match=r"weights that do not overlap: at .* of the 3000 events"):
-        morphed_events(x, weights, Morphing(POWERS, BENCHMARKS), [0.1, 0.1], 1000, seed=1)
+        WeightedPool(x, weights, Morphing(POWERS, BENCHMARKS)).events([0.1, 0.1], 1000, seed=1)
+
+
+def test_pools_whose_parts_do_not_belong_together_are_refused(pool):
+    x, weights = pool
+    with pytest.raises(ValueError, match="x has 2999 events and weights 3000"):
+        WeightedPool(x[1:], weights)
+    with pytest.raises(TypeError, match=r"must be an ist.Morphing; got the class Morphing itself"):
+        WeightedPool(x, weights, Morphing)
+    with pytest.raises(TypeError, match="must be an ist.Morphing; got list"):
+        WeightedPool(x, weights).events([0.0, 0.0], 10, seed=1, morphing=[])
+    with pytest.raises(ValueError, match="benchmark has 6 columns but 1 name was given"):
+        WeightedPool(x, weights, weight_names=["sm"])
+    assert WeightedPool(x, weights).weight_names[-1] == "benchmark5"
 
 
 def test_hopeless_pools_are_refused(pool):
@@ -442,13 +452,13 @@ def test_hopeless_pools_are_refused(pool):
     with pytest.raises(
         ValueError, match=r"θ = \[0.0, 0.1\] only 1(.\d+)? effective events, .* of the 3000"
     ):
-        morphed_events(x, weights, morphing, [0.0, 0.1], 100, seed=1)
+        WeightedPool(x, weights, morphing).events([0.0, 0.1], 100, seed=1)
     weights[7] *= -1
     with pytest.raises(ValueError, match="every total rate must be positive"):
-        morphed_events(x, weights, morphing, [0.0, 0.1], 100, seed=1)
+        WeightedPool(x, weights, morphing).events([0.0, 0.1], 100, seed=1)
     linear = Morphing.of_degree(1, [[0.0], [1.0]])
     with pytest.raises(ValueError, match=r"the total rate at θ = \[-3.0\] is -"):
-        morphed_events(x, np.tile([1.0, 2.0], (3000, 1)), linear, [-3.0], 10, seed=1)
+        WeightedPool(x, np.tile([1.0, 2.0], (3000, 1)), linear).events([-3.0], 10, seed=1)
 
 
 @pytest.mark.parametrize(("slope", "outcome"), [(0.0, "fine"), (0.6, "warned"), (2.0, "refused")])

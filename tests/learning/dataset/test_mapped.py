@@ -29,7 +29,7 @@ from inferostatic.learning.dataset.mapped import Chunks, MappedExamples, MappedR
 from inferostatic.learning.training import epochs as epoch
 from inferostatic.learning.training.epochs import Epoch, pieces_of
 from inferostatic.models.features.columns import odd_columns
-from inferostatic.models.features.feature_map import Affine, Identity
+from inferostatic.models.features.feature_map import Affine, IdentityMap
 
 PRIOR = ist.Uniform([-2.0], [2.0])
 NETWORK = ist.MLP((8,), activation=jnp.tanh, output_bias=False)
@@ -184,7 +184,7 @@ def test_each_member_may_have_features_of_its_own(tmp_path: Path) -> None:
     maps = in_file(tmp_path, **gaussian(50))
     x, theta = maps["x"], maps["theta"]
     rows = MappedRows(x, theta, with_x=True)
-    kinds = (Identity(), Affine([1.0], [2.0]))
+    kinds = (IdentityMap(), Affine([1.0], [2.0]))
     taken = MappedExamples(x, np.ones(50), 1.0, rows, kinds).take(np.array([40, 3, 3]))
     assert taken.rows is not None
     np.testing.assert_array_equal(np.asarray(taken.rows.x), x[[40, 3, 3]])
@@ -365,7 +365,7 @@ def test_files_supply_what_memory_does(
         np.testing.assert_allclose(file.law.low, memory.law.low, rtol=1e-6)
         np.testing.assert_allclose(file.law.high, memory.law.high, rtol=1e-6)
         index = np.array([400, 3, 77])
-        ours, theirs = (s.part(index).examples([Identity()]) for s in (file, memory))
+        ours, theirs = (s.part(index).examples([IdentityMap()]) for s in (file, memory))
         for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
 
@@ -452,7 +452,7 @@ def test_a_file_that_was_cut_short_is_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=message):
         supply.region()
     with pytest.raises(OSError, match=message):
-        supply.examples([Identity()]).take(np.arange(5))  # pyright: ignore[reportArgumentType]
+        supply.examples([IdentityMap()]).take(np.arange(5))  # pyright: ignore[reportArgumentType]
 
 
 # --- Memory --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 import inferostatic as ist
 from inferostatic.models.architecture import AbstractArchitecture
-from inferostatic.models.features.features import Affine, Identity
+from inferostatic.models.features.features import Affine, IdentityMap
 from inferostatic.serial import describe, restore
 
 Array = jax.Array
@@ -42,7 +42,7 @@ def mapped(column: Any, values: Any, segments: int = 32) -> np.ndarray:
 
 def test_raw_features_are_the_values() -> None:
     rows = np.random.default_rng(1).normal(size=(5, 2))
-    assert isinstance(ist.Raw().learn(rows), Identity)
+    assert isinstance(ist.Raw().learn(rows), IdentityMap)
     np.testing.assert_array_equal(on_rows(ist.Raw().learn(rows), rows), rows.astype(np.float32))
 
 

@@ -17,12 +17,12 @@ from inferostatic.inference.likelihood.float64 import in_float64
 from inferostatic.inference.likelihood.second_derivatives import Curvature
 from inferostatic.learning.density_methods import NDE
 from inferostatic.models.features.coordinates import Kind, kind_of_column
-from inferostatic.models.features.feature_map import Identity
+from inferostatic.models.features.feature_map import IdentityMap
 from inferostatic.models.features.features import Automatic
 from inferostatic.models.features.invertible import log_jacobian, undone
+from inferostatic.models.features.per_particle import PerParticle
 from inferostatic.models.flows.flow import DensityModel, Flow, FlowNetwork, MixtureFlow
 from inferostatic.models.members import with_network
-from inferostatic.models.networks.particles import PerParticle
 from inferostatic.supervision.records import Capability
 
 pytest.importorskip("flowjax")
@@ -77,7 +77,7 @@ def log_probs(model: DensityModel, x: np.ndarray, theta: Any) -> np.ndarray:
 
 def nodes(model: DensityModel, size: int, count: int, reach: float) -> np.ndarray:
     """Values of every observable, in float32, that are dense wherever its density is."""
-    reach = 3 * reach if isinstance(model.x_features, Identity) else reach
+    reach = 3 * reach if isinstance(model.x_features, IdentityMap) else reach
     u = np.repeat(np.linspace(-reach, reach, count)[:, None], size, axis=1)
     return undone(model.x_features, u).astype(np.float32).astype(np.float64)
 

@@ -28,19 +28,25 @@ from ...inputs import (
     rounded,
     warn_user,
 )
+from ...polynomials import list_powers
 from ...serial import known
 from ..latent import AbstractJoint, Latent
-from .nuisance import Exponents, RateResponse, all_powers, fit_response
+from .nuisance import Exponents, RateResponse, fit_response
+from .polynomial_basis import as_powers, choose_standardisation, solve_components
 
-#: Largest condition number of a basis: it multiplies the relative errors of the weights.
-LARGEST_CONDITION = 1e6
-#: Names of the latent arrays.
-COMPONENTS, NUISANCE_A, NUISANCE_B = "components", "nuisance_a", "nuisance_b"
+#: Name of the latent array of the components of each event.
+COMPONENTS = "components"
+#: Name of the latent array of the coefficients of ν in each event's exponent.
+NUISANCE_A = "nuisance_a"
+#: Name of the latent array of the coefficients of ν² in each event's exponent.
+NUISANCE_B = "nuisance_b"
 #: Range of nuisance parameters, in units of their variation, on which the rate is fitted.
 REACH = 5.0
-#: Relative distances of a polynomial from the weights it was fitted to, which call for a warning
-#: and for a refusal.
-MISSED, MISSED_BY_FAR = 0.01, 0.05
+#: Relative distance (rms) of a polynomial from the weights it was fitted to, above which there is
+#: a warning: numerical noise of generators is below it.
+WARNED_MISFIT = 0.01
+#: The same, above which there is an error.
+LARGEST_MISFIT = 0.05
 
 
 @known
@@ -92,14 +98,14 @@ class Morphing(AbstractJoint):
         response: RateResponse | None = None,
     ) -> None:
         """Check the basis and solve for the components."""
-        self.powers = _as_powers(powers)
+        self.powers = as_powers(powers)
         self.benchmarks = as_rows(benchmarks, "benchmarks", columns=self.powers.shape[1]).astype(
             np.float64
         )
         require_finite(self.benchmarks, "benchmarks", "Give finite parameters.")
         self.degree = int(self.powers.max())
-        self.centre, self.scale = _standardisation(self.powers, self.benchmarks)
-        self.inverse, self.condition = _solve(self.terms(self.benchmarks), self.powers)
+        self.centre, self.scale = choose_standardisation(self.powers, self.benchmarks)
+        self.inverse, self.condition = solve_components(self.terms(self.benchmarks), self.powers)
         self.rates = self.rate_components = None
         if rates is not None:
             self.rates = as_floats(rates, "rates").astype(np.float64)
@@ -136,13 +142,13 @@ class Morphing(AbstractJoint):
                 f"highest must hold one power for each of the {rows.shape[1]} parameters; got "
                 f"{list(highest)}."
             )
-        powers = all_powers(rows.shape[1], degree, highest)
+        powers = list_powers(rows.shape[1], degree, highest)
         return cls(powers, rows, rates=rates, nuisances=nuisances)
 
     def stored_fields(self) -> dict[str, Any]:
         """What the constructor takes."""
-        kept = ("powers", "benchmarks", "rates", "nuisances", "response")
-        return {name: getattr(self, name) for name in kept}
+        names = ("powers", "benchmarks", "rates", "nuisances", "response")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def dim(self) -> int:
@@ -162,7 +168,7 @@ class Morphing(AbstractJoint):
     def log_prob(
         self, x: Float[Array, " x_dim"], latent: Mapping[str, Array], theta: Float[Array, " d"]
     ) -> Float[Array, ""]:
-        """ln W(θ) − ln σ(θ), where both are positive and NaN elsewhere."""
+        """ln W(θ) − ln σ(θ), where W and σ are positive, NaN elsewhere."""
         if self.rate_components is None or (self.nuisances and self.response is None):
             raise ValueError(
                 "the joint density of weighted events needs the total rate at the benchmarks: "
@@ -227,7 +233,7 @@ class Morphing(AbstractJoint):
     def with_sample(
         self, weights: Input, nuisance: Exponents | None = None, *, reach: float = REACH
     ) -> "Morphing":
-        """The same with the total rates of this sample; those it has already are kept.
+        """The same with the total rates of this sample; rates that it has already stay.
 
         Args:
             weights: of all its events, shape (n, B).
@@ -245,7 +251,7 @@ class Morphing(AbstractJoint):
                 f"the weights of the sample add up to {rounded(totals)} at the benchmarks; every "
                 "total rate must be positive."
             )
-        self._require_polynomial(table)
+        self._check_misfit(table)
         return Morphing(
             self.powers,
             self.benchmarks,
@@ -254,7 +260,7 @@ class Morphing(AbstractJoint):
             response=response,
         )
 
-    def _require_polynomial(self, table: ndarray) -> None:
+    def _check_misfit(self, table: ndarray) -> None:
         """Warn or refuse where the polynomial misses weights that it was fitted to.
 
         With as many components as benchmarks it goes through all of them, right or wrong.
@@ -264,16 +270,16 @@ class Morphing(AbstractJoint):
         missed = self.rates_of_events(table, self._rows(self.benchmarks)) - table
         off = np.sqrt(np.mean(np.square(missed), axis=0) / np.mean(np.square(table), axis=0))
         worst = int(np.argmax(off))
-        if off[worst] < MISSED:
+        if off[worst] < WARNED_MISFIT:
             return
-        told = (
+        message = (
             f"the polynomial misses the weights at benchmark {worst}, θ = "
             f"{rounded(self.benchmarks[worst])}, by {off[worst]:.1%} (rms): raise its "
             "degree, or put the columns of weights in the order of the benchmarks."
         )
-        if off[worst] > MISSED_BY_FAR:
-            raise ValueError(told)
-        warn_user(told)
+        if off[worst] > LARGEST_MISFIT:
+            raise ValueError(message)
+        warn_user(message)
 
     def latent(
         self, weights: Input, theta: Input | None = None, nuisance: Exponents | None = None
@@ -354,57 +360,3 @@ class Morphing(AbstractJoint):
 def _log_positive(value: Array) -> Array:
     """ln, and NaN in value and derivative alike where the argument is not positive."""
     return jnp.log(value * jnp.where(value > 0, 1.0, jnp.nan).astype(value.dtype))
-
-
-def _as_powers(powers: Input) -> ndarray:
-    table = as_rows(powers, "powers", of="parameters")
-    whole = np.rint(table).astype(np.int64)
-    if not (whole == table).all() or (whole < 0).any() or table.size == 0:
-        raise ValueError(
-            "powers must be whole numbers of at least 0, one row for each component and one "
-            f"column for each parameter; got {rounded(table)}."
-        )
-    if len(np.unique(whole, axis=0)) < len(whole):
-        raise ValueError(f"every component may be listed once; got powers {whole.tolist()}.")
-    return whole
-
-
-def _standardisation(powers: ndarray, benchmarks: ndarray) -> tuple[ndarray, ndarray]:
-    """Centre and scale of θ in which the same components span the same polynomials.
-
-    A shift of a parameter mixes each power of it with all lower ones, so it is allowed only where
-    these are components too; a change of scale is always.
-    """
-    listed = {tuple(row) for row in powers.tolist()}
-    centre = np.zeros(powers.shape[1])
-    for j, unit in enumerate(np.eye(powers.shape[1], dtype=int)):
-        lower = [tuple(row - unit) for row in powers if row[j] > 0]
-        if all(row in listed for row in lower):
-            column = benchmarks[:, j]
-            centre[j] = (column.min() + column.max()) / 2
-    reach = np.abs(benchmarks - centre).max(axis=0)
-    return centre, np.where(reach > 0, reach, 1.0)
-
-
-def _solve(terms: ndarray, powers: ndarray) -> tuple[ndarray, float]:
-    """The pseudo-inverse that takes weights at benchmarks to components; its condition number."""
-    count, needed = terms.shape
-    if count < needed:
-        raise ValueError(
-            f"{needed} components need at least {needed} benchmarks; got {count}. Add benchmarks, "
-            "or list fewer powers."
-        )
-    _, values, directions = np.linalg.svd(terms, full_matrices=False)
-    condition = float(values[0] / values[-1]) if values[-1] > 0 else float("inf")
-    if condition > LARGEST_CONDITION:
-        weak = np.abs(directions[-1])
-        confused = powers[weak > 0.3 * weak.max()].tolist()
-        raise ValueError(
-            f"these benchmarks do not determine the components: the condition number is "
-            f"{condition:.2g}, and at most {LARGEST_CONDITION:.0e} is allowed, because it "
-            "multiplies the errors of the weights. The components with powers "
-            f"{', '.join(map(str, confused))} can hardly be told apart: move or add benchmarks so "
-            "that they differ in these, further from each other and not on one line, or leave a "
-            "component out."
-        )
-    return np.linalg.pinv(terms), condition

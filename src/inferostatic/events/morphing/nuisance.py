@@ -6,7 +6,6 @@ sum of exponentials over all events, far too long for the compiled loop; its log
 and a Chebyshev polynomial of ν, fitted once to the sums themselves, stands for it.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,12 +16,17 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from ...inputs import Input, as_floats, bad_rows, require_finite, rounded, warn_user
+from ...polynomials import list_powers
 from ...serial import known
 
 #: Terms of the polynomial at most; with many nuisance parameters they bound its degree.
-MOST_TERMS, HIGHEST_DEGREE = 500, 16
-#: Error of ln rate that is good enough, and one that the user is told of.
-GOOD_ERROR, TOLD_ERROR = 1e-6, 3e-3
+MOST_TERMS = 500
+#: Degree at which the fit of the polynomial ends; one parameter rarely needs more than 10.
+HIGHEST_DEGREE = 16
+#: Error of ln rate, absolute, below which no higher degree is tried.
+GOOD_ERROR = 1e-6
+#: Error of ln rate, absolute, above which there is a warning.
+WARNED_ERROR = 3e-3
 #: Points at which the fitted polynomial is compared with the sums.
 TEST_POINTS = 200
 #: Numbers held at a time in sums over events.
@@ -69,9 +73,9 @@ def nuisance_exponents(
             a[:, j] = plus
             continue
         minus = _log_ratio(_weights(low, f"down[{j}]", len(central)), central, f"down[{j}]")
-        both = np.isfinite(plus) & np.isfinite(minus)
-        a[:, j] = np.where(both, (plus - minus) / 2, np.nan)
-        b[:, j] = np.where(both, (plus + minus) / 2, np.nan)
+        finite = np.isfinite(plus) & np.isfinite(minus)
+        a[:, j] = np.where(finite, (plus - minus) / 2, np.nan)
+        b[:, j] = np.where(finite, (plus + minus) / 2, np.nan)
     good = np.asarray(np.isfinite(a).all(axis=1))
     if not good.all():
         warn_user(
@@ -154,7 +158,7 @@ def fit_response(weights: ndarray, exponents: Exponents, reach: float) -> RateRe
     points, values = np.zeros((0, dim)), np.zeros((0, weights.shape[1]))
     found = None
     for degree in range(2, HIGHEST_DEGREE + 1, 2):
-        orders = all_powers(dim, degree)
+        orders = list_powers(dim, degree)
         if degree > 2 and len(orders) > MOST_TERMS:
             break
         more = reach * np.cos(np.pi * rng.uniform(size=(3 * len(orders) + 20 - len(points), dim)))
@@ -167,7 +171,7 @@ def fit_response(weights: ndarray, exponents: Exponents, reach: float) -> RateRe
         if error < GOOD_ERROR:
             break
     assert found is not None
-    if found.error > TOLD_ERROR:
+    if found.error > WARNED_ERROR:
         warn_user(
             f"the total rate varies so strongly within |ν| ≤ {reach:g} that the polynomial that "
             f"stands for its logarithm is off by up to {found.error:.2g} there. Use a smaller "
@@ -210,18 +214,3 @@ def _chebyshev_rows(t: ndarray, orders: ndarray) -> Float[ndarray, "m terms"]:
     for j in range(t.shape[1]):
         product *= table[orders[:, j], :, j].T
     return product
-
-
-def all_powers(dim: int, degree: int, highest: Sequence[int] | None = None) -> ndarray:
-    """All exponents of `dim` variables up to a total degree, and up to `highest` for each."""
-    limits = [degree] * dim if highest is None else [min(degree, int(h)) for h in highest]
-    return np.array(list(_powers(tuple(limits), degree)), dtype=np.int64).reshape(-1, dim)
-
-
-def _powers(limits: tuple[int, ...], degree: int) -> itertools.chain[tuple[int, ...]]:
-    if not limits:
-        return itertools.chain([()])
-    return itertools.chain.from_iterable(
-        ((first, *rest) for rest in _powers(limits[1:], degree - first))
-        for first in range(min(limits[0], degree) + 1)
-    )

@@ -2,44 +2,86 @@
 
 import copy
 import dataclasses
-import importlib
 import re
 from collections.abc import Sequence
-from types import ModuleType
 
 import numpy as np
 
-from ...inputs import Input, require_order
+from ...inputs import (
+    Input,
+    as_count,
+    as_floats,
+    as_names,
+    as_rows,
+    column_names,
+    describe_missing,
+    kind_of,
+    require_order,
+)
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
-from .morphed_events import morphed_events
-from .morphing import Morphing
+from .morphing import REACH, Morphing
 from .nuisance import Exponents
+from .unweighting import draw_rows
+
+#: The rate is fitted to nuisance parameters a little further out than they were drawn.
+REACH_MARGIN = 1.25
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class WeightedPool:
     """Weighted events with weights at several benchmarks.
 
     A part of it, `pool[:1000]` or `pool[rows]`, is a pool too. Draw training and test events from
     parts without common events: drawn from one pool, both would hold the same events.
 
-    Attributes:
+    Args:
         x: observables, shape (n, D).
         weights: at the benchmarks, shape (n, B).
-        x_names, weight_names: names of their columns.
-        morphing: the polynomial between the benchmarks, where the file says it.
-        theta_names: of the parameters, nuisance parameters last, where the file says them.
-        nuisance: exponents of the nuisance parameters of every event, where there are any.
+        morphing: the polynomial between the benchmarks; without rates it takes those of the pool.
+            Default None: `events` asks for it.
+        nuisance: `ist.nuisance_exponents(…)` of every event, where there are nuisance parameters.
+        x_names: names of the columns of x.
+        weight_names: names of the benchmarks.
+        theta_names: names of the parameters, nuisance parameters last; default those of the prior.
     """
 
     x: np.ndarray
     weights: np.ndarray
+    morphing: Morphing | None
+    nuisance: Exponents | None
     x_names: tuple[str, ...]
     weight_names: tuple[str, ...]
-    morphing: Morphing | None = None
-    theta_names: tuple[str, ...] | None = None
-    nuisance: Exponents | None = None
+    theta_names: tuple[str, ...] | None
+
+    def __init__(
+        self,
+        x: Input,
+        weights: Input,
+        morphing: Morphing | None = None,
+        *,
+        nuisance: Exponents | None = None,
+        x_names: Sequence[str] | None = None,
+        weight_names: Sequence[str] | None = None,
+        theta_names: Sequence[str] | None = None,
+    ) -> None:
+        """Check that the arrays belong together."""
+        x_names = column_names(x) if x_names is None else x_names
+        weight_names = column_names(weights) if weight_names is None else weight_names
+        rows = as_rows(x, "x", of="observables")
+        table = as_rows(weights, "weights", of="weights, one per benchmark").astype(np.float64)
+        if len(rows) != len(table):
+            raise ValueError(f"x has {len(rows)} events and weights {len(table)}.")
+        if morphing is not None and not isinstance(morphing, Morphing):
+            raise TypeError(f"morphing must be an ist.Morphing; got {kind_of(morphing)}.")
+        assign = object.__setattr__
+        assign(self, "x", rows)
+        assign(self, "weights", table)
+        assign(self, "morphing", morphing)
+        assign(self, "nuisance", nuisance)
+        assign(self, "x_names", as_names(x_names, rows.shape[1], "x"))
+        assign(self, "weight_names", as_names(weight_names, table.shape[1], "benchmark"))
+        assign(self, "theta_names", None if theta_names is None else tuple(theta_names))
 
     def __len__(self) -> int:
         """Number of events."""
@@ -67,44 +109,67 @@ class WeightedPool:
         morphing: Morphing | None = None,
         progress_bar: bool | None = None,
     ) -> Events:
-        """Draw `n` events, θ from `prior` or all at one θ, as `ist.morphed_events` does.
+        """Draw `n` events: θ from `prior`, and for each θ an event in proportion to its rate there.
+
+        Events come back with their components as latent information, so that joint ratios and
+        joint scores are known at every θ. Where all rates are positive they have weight 1. An
+        event whose rate at its θ is negative is drawn by the size of it and has a negative weight;
+        the weights at every θ then have mean 1, so that the weighted θ still follow the prior.
 
         Args:
-            prior: law of θ, nuisance parameters last, or one θ. The name of a benchmark stands
-                for its θ, with nuisance parameters at 0.
-            n: number of events.
+            prior: distribution of θ, nuisance parameters last; or one θ of shape (d,) for all
+                events. The name of a benchmark stands for its θ, with nuisance parameters at 0.
+            n: number of events to draw; events of the pool may serve several times.
             seed: everything random follows from it.
-            morphing: in place of the file's own, or where it has none.
+            morphing: default the pool's own.
             progress_bar: force the display on or off.
+
+        Example:
+            >>> import numpy as np, inferostatic as ist
+            >>> x = np.linspace(-1.0, 1.0, 1000)[:, None]
+            >>> benchmarks = [[0.0], [1.0]]
+            >>> pool = ist.WeightedPool(x, np.hstack([np.ones_like(x), 1 + x / 2]))
+            >>> linear = ist.Morphing.of_degree(1, benchmarks)
+            >>> pool.events(ist.Uniform(0, 1), 100, seed=1, morphing=linear)
+            Events(100 events, x: x0; theta: theta0; Uniform)
         """
-        chosen = self.morphing if morphing is None else morphing
-        if chosen is None:
+        morphing = self.morphing if morphing is None else morphing
+        if morphing is None:
             raise ValueError(
                 "this pool does not know the parameters of its benchmarks; give morphing=, such "
                 f"as ist.Morphing.of_degree(2, benchmarks) with the {len(self.weight_names)} "
                 f"benchmarks in the order of {', '.join(self.weight_names)}."
             )
-        theta_names = self.theta_names
+        if not isinstance(morphing, Morphing):
+            raise TypeError(f"morphing must be an ist.Morphing; got {kind_of(morphing)}.")
+        names = self.theta_names
         if isinstance(prior, str):
-            prior = self._benchmark(prior, chosen)
+            prior = self._benchmark_theta(prior, morphing)
         if isinstance(prior, AbstractPrior):
-            if theta_names is not None and prior.dim == len(theta_names):
-                prior = _named(prior, theta_names)
-            theta_names = prior.names if theta_names is None else theta_names
-        return morphed_events(
-            self.x,
-            self.weights,
-            chosen,
-            prior,
-            n,
-            seed=seed,
-            nuisance=self.nuisance,
+            if names is not None and prior.dim == len(names):
+                prior = _with_names(prior, names)
+            names = prior.names if names is None else names
+        theta = _draw_theta(prior, as_count(n, "n"), morphing, names, seed)
+        nu = theta[:, morphing.dim :]
+        reach = REACH_MARGIN * float(np.abs(nu).max()) if nu.size else 0.0
+        if reach == 0 and morphing.response is None:
+            reach = REACH
+        morphing = morphing.with_sample(self.weights, self.nuisance, reach=reach)
+        rows, weight = draw_rows(
+            self.weights, theta, morphing, self.nuisance, seed=seed, show=progress_bar
+        )
+        drawn = self[rows]
+        return Events(
+            x=drawn.x,
+            theta=theta,
+            weight=weight,
+            latent=morphing.latent(drawn.weights, theta, drawn.nuisance),
+            prior=prior if isinstance(prior, AbstractPrior) else None,
             x_names=self.x_names,
-            theta_names=theta_names,
-            progress_bar=progress_bar,
+            theta_names=names,
         )
 
-    def _benchmark(self, name: str, morphing: Morphing) -> np.ndarray:
+    def _benchmark_theta(self, name: str, morphing: Morphing) -> np.ndarray:
         """θ of the benchmark of this name."""
         if len(morphing.benchmarks) != len(self.weight_names):
             raise ValueError(
@@ -115,14 +180,49 @@ class WeightedPool:
         if name not in self.weight_names:
             raise ValueError(
                 "prior must be a prior such as ist.Uniform(low, high), one θ or the name of a "
-                f"benchmark; the pool has these benchmarks, and {closest(name, self.weight_names)}."
+                "benchmark; the pool has these benchmarks, and "
+                f"{describe_missing(name, self.weight_names)}."
             )
         point = morphing.benchmarks[self.weight_names.index(name)]
         return np.concatenate([point, np.zeros(morphing.nuisances)])
 
 
-def _named(prior: AbstractPrior, names: Sequence[str]) -> AbstractPrior:
-    """A prior whose parameters, or some of them, nobody named takes the names of the pool."""
+def _draw_theta(
+    prior: AbstractPrior | Input,
+    n: int,
+    morphing: Morphing,
+    names: Sequence[str] | None,
+    seed: int,
+) -> np.ndarray:
+    """θ of every event, one row for each."""
+    dim = morphing.dim + morphing.nuisances
+    known = [] if names is None or len(names) != dim else list(names)
+    if isinstance(prior, AbstractPrior):
+        if prior.dim != dim:
+            zeros, ones = [0] * morphing.nuisances, [1] * morphing.nuisances
+            remedy = f"; add them last: ist.Product([prior, ist.Normal({zeros}, {ones})])"
+            raise ValueError(
+                f"the morphing has {morphing.dim} parameters{_in_brackets(known[: morphing.dim])} "
+                f"and {morphing.nuisances} nuisance parameters"
+                f"{_in_brackets(known[morphing.dim :])}, and the prior is one of {prior.dim}: "
+                f"{', '.join(prior.names)}{remedy if prior.dim == morphing.dim else ''}."
+            )
+        return prior.sample(n, seed=seed)
+    point = as_floats(prior, "prior")
+    if point.shape != (dim,) or not np.isfinite(point).all():
+        raise ValueError(
+            f"prior must be a prior such as ist.Uniform(low, high), or one θ of {dim} finite "
+            f"numbers{_in_brackets(known)} for all events; got shape {point.shape}."
+        )
+    return np.tile(point.astype(np.float64), (n, 1))
+
+
+def _in_brackets(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _with_names(prior: AbstractPrior, names: Sequence[str]) -> AbstractPrior:
+    """The prior with the pool's names for those of its parameters that have default names."""
     given = [name for name in prior.names if name in names or not re.fullmatch(r"theta\d+", name)]
     if not set(given) <= set(names):
         raise ValueError(
@@ -141,19 +241,3 @@ def _named(prior: AbstractPrior, names: Sequence[str]) -> AbstractPrior:
     renamed = copy.copy(prior)
     object.__setattr__(renamed, "names", tuple(names))
     return renamed
-
-
-def import_reader(name: str, what: str) -> ModuleType:
-    """An optional package, imported on first use, or a sentence that says how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"reading {what} uses {name}: pip install 'inferostatic[readers]'"
-        ) from error
-
-
-def closest(missing: str, names: Sequence[str]) -> str:
-    """The names that were found, for a message about one that was not."""
-    shown = ", ".join(sorted(names)[:20]) or "none"
-    return f"{missing!r} is not among them: {shown}{', …' if len(names) > 20 else ''}"

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, in_short, kind_of
+from ...inputs import Input, describe_missing, in_short, kind_of
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
-from ..morphing.weighted_pool import WeightedPool, closest, import_reader
+from ..morphing.weighted_pool import WeightedPool
+from .packages import import_package
 
 #: A function of one event, as pylhe gives it, with `particles` and their id, status, px, py, pz, e.
 Observables = Mapping[str, Callable[[Any], float]]
@@ -34,7 +35,7 @@ def read_lhe(
         observables: by name, a function of one event of pylhe that gives a number, such as
             `{"pt": lambda event: math.hypot(event.particles[2].px, event.particles[2].py)}`.
         theta: the parameters the file was generated at, shape (d,).
-        prior: the law that `theta` was drawn from.
+        prior: the distribution that `theta` was drawn from.
         theta_names: names of the parameters.
     """
     _require_functions(observables)
@@ -61,8 +62,8 @@ def read_lhe_weights(
     Args:
         path: the file.
         observables: as in `read_lhe`.
-        weights: names (ids) of the weights, in the order of the benchmarks of the morphing; all,
-            in the order of the first event, when omitted.
+        weights: names (ids) of the weights, in the order of the benchmarks of the morphing;
+            default all, in the order of the first event.
     """
     _require_functions(observables)
     x, table, names = [], [], [weights] if isinstance(weights, str) else list(weights or ())
@@ -77,7 +78,7 @@ def read_lhe_weights(
             names = names or list(event.weights)
             absent = [name for name in names if name not in event.weights]
             if absent:
-                wanted = closest(absent[0], list(event.weights))
+                wanted = describe_missing(absent[0], list(event.weights))
                 raise ValueError(f"event {len(table)} of {path} has named weights, and {wanted}.")
             table.append([event.weights[name] for name in names])
     return WeightedPool(
@@ -90,7 +91,7 @@ def read_lhe_weights(
 
 def _events(path: str | Path) -> Generator[Any, None, None]:
     """The events one by one; closing it closes the file."""
-    pylhe = import_reader("pylhe", "LHE files")
+    pylhe = import_package("pylhe", "LHE files")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     try:
@@ -118,7 +119,7 @@ def _events(path: str | Path) -> Generator[Any, None, None]:
 
 @contextlib.contextmanager
 def _strict() -> Generator[None, None, None]:
-    """Errors in place of pylhe's warnings: where a file ends early it gives the events before."""
+    """Make errors of pylhe's warnings: where a file ends early it only warns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Parse Error", RuntimeWarning)
         yield

@@ -7,7 +7,7 @@ Here a joint score belongs to the θ that made the event, so it is taken from th
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from ..events import Events
 from ..latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, SCORE_OFF_REFERENCE, Latent
 from ..morphing.morphing import Morphing
 from ..morphing.nuisance import Exponents, nuisance_exponents
-from ..morphing.weighted_pool import WeightedPool, import_reader
+from ..morphing.weighted_pool import WeightedPool
+from .packages import import_package
 
 #: How MadMiner writes that a benchmark of a nuisance parameter is absent.
 ABSENT = ("None", "")
@@ -36,29 +37,29 @@ def read_madminer(path: str | Path) -> WeightedPool:
     Args:
         path: an HDF5 file with analysed events, such as its `LHEReader` or `DelphesReader` saves.
     """
-    h5py = import_reader("h5py", "MadMiner files")
-    with _opened(h5py, path) as file:
-        weights = _required(file, "samples/weights", path, "Has the analysis of events been run?")
-        x = _required(file, "samples/observations", path, "Has the analysis been run?")
-        parameters = _names(_required(file, "parameters/names", path))
-        benchmarks = _names(_required(file, "benchmarks/names", path))
-        values = _required(file, "benchmarks/values", path)
-        powers = _required(
+    h5py = import_package("h5py", "MadMiner files")
+    with _open(h5py, path) as file:
+        weights = _read(file, "samples/weights", path, "Has the analysis of events been run?")
+        x = _read(file, "samples/observations", path, "Has the analysis been run?")
+        parameters = _names(_read(file, "parameters/names", path))
+        benchmarks = _names(_read(file, "benchmarks/names", path))
+        values = _read(file, "benchmarks/values", path)
+        powers = _read(
             file, "morphing/components", path, "Only files with a morphing set-up can be used."
         )
-        observables = _names(_optional(file, "observables/names", []))
+        observables = _names(_read_or(file, "observables/names", []))
         is_nuisance = np.asarray(
-            _optional(file, "benchmarks/is_nuisance", np.zeros(len(benchmarks))), bool
+            _read_or(file, "benchmarks/is_nuisance", np.zeros(len(benchmarks))), bool
         )
-        is_reference = np.asarray(_optional(file, "benchmarks/is_reference", []), bool)
-        origin = _optional(file, "samples/sampling_benchmarks", [])
+        is_reference = np.asarray(_read_or(file, "benchmarks/is_reference", []), bool)
+        origin = _read_or(file, "samples/sampling_benchmarks", [])
         systematics = _systematics(file)
     if weights.shape[1] != len(benchmarks):
         raise ValueError(
             f"{path} lists {len(benchmarks)} benchmarks and {weights.shape[1]} weights for each "
             "event; run the analysis of events again with the final benchmarks."
         )
-    weights = weights * _shares(np.asarray(origin, np.int64), len(weights))[:, None]
+    weights = weights * _sample_shares(np.asarray(origin, np.int64), len(weights))[:, None]
     column = {name: weights[:, i] for i, name in enumerate(benchmarks)}
     reference = [n for n, here in zip(benchmarks, is_reference, strict=False) if here]
     physics = ~is_nuisance
@@ -73,7 +74,7 @@ def read_madminer(path: str | Path) -> WeightedPool:
     )
 
 
-def _shares(origin: np.ndarray, n: int) -> np.ndarray:
+def _sample_shares(origin: np.ndarray, n: int) -> np.ndarray:
     """What the events of every sample are multiplied by: its share; 1 for background, at −1."""
     if len(origin) != n:
         return np.ones(n)
@@ -85,9 +86,9 @@ def _shares(origin: np.ndarray, n: int) -> np.ndarray:
 def _systematics(file: Mapping[str, Any]) -> dict[str, tuple[str, str | None]]:
     """Names of the benchmarks at ν = +1 and −1 by nuisance parameter."""
     found = {}
-    names = _names(_optional(file, "nuisance_parameters/names", []))
-    ups = _names(_optional(file, "nuisance_parameters/benchmark_positive", []))
-    downs = _names(_optional(file, "nuisance_parameters/benchmark_negative", []))
+    names = _names(_read_or(file, "nuisance_parameters/names", []))
+    ups = _names(_read_or(file, "nuisance_parameters/benchmark_positive", []))
+    downs = _names(_read_or(file, "nuisance_parameters/benchmark_negative", []))
     for name, up, down in zip(names, ups, downs, strict=True):
         if up in ABSENT:
             raise ValueError(f"the nuisance parameter {name!r} has no benchmark at ν = +1.")
@@ -113,7 +114,7 @@ def _exponents(
     return nuisance_exponents(column[reference[0]], ups, downs)
 
 
-def _opened(h5py: Any, path: str | Path) -> Any:  # noqa: ANN401
+def _open(h5py: Any, path: str | Path) -> Any:  # noqa: ANN401
     if Path(path).is_dir():
         raise ValueError(
             f"{str(path)!r} is a folder; for sets of .npy files use ist.read_madminer_samples, or "
@@ -135,13 +136,13 @@ def _opened(h5py: Any, path: str | Path) -> Any:  # noqa: ANN401
         ) from error
 
 
-def _required(file: Mapping[str, Any], key: str, path: str | Path, hint: str = "") -> np.ndarray:
+def _read(file: Mapping[str, Any], key: str, path: str | Path, hint: str = "") -> np.ndarray:
     if key not in file:
         raise ValueError(f"{path} is not a complete MadMiner file: it has no {key!r}. {hint}")
     return file[key][()]
 
 
-def _optional(file: Mapping[str, Any], key: str, default: Input) -> np.ndarray:
+def _read_or(file: Mapping[str, Any], key: str, default: Input) -> np.ndarray:
     return file[key][()] if key in file else np.asarray(default)
 
 
@@ -168,11 +169,11 @@ def read_madminer_samples(
 
     Args:
         folder: where `x_<name>.npy` and the others lie.
-        name: what MadMiner was given as `filename=`; it may be left out if there is only one.
+        name: what MadMiner was given as `filename=`; default the only one there is.
         scored: of a ratio set keep only the events whose joint score at their own θ was stored,
             with it and without the ratios. `sample_train_ratio` stores it at θ₀ alone, so those are
             the events with y = 0. `sample_train_more_ratios` stores both.
-        prior: the law that the θ of the events were drawn from.
+        prior: the distribution that the θ of the events were drawn from.
         x_names: names of the columns of x.
         theta_names: names of the columns of θ.
     """
@@ -184,7 +185,7 @@ def read_madminer_samples(
             f"there is no file {str(Path(folder) / f'x_{name}.npy')!r}; {_sets(folder)}. Say which "
             "one by name=."
         )
-    found = {key: as_floats(_loaded(path), path.name) for key, path in arrays.items()}
+    found = {key: as_floats(_load(path), path.name) for key, path in arrays.items()}
     n = len(found["x"])
     for key, values in found.items():
         if len(values) != n:
@@ -192,7 +193,9 @@ def read_madminer_samples(
                 f"x_{name}.npy has {n} rows and {key}_{name}.npy {len(values)}; they do not belong "
                 "together."
             )
-    theta, latent, rows = _ratio_set(found, name, scored=scored) if "y" in found else _one(found)
+    theta, latent, rows = (
+        _read_ratio_set(found, name, scored=scored) if "y" in found else _read_plain_set(found)
+    )
     _cut_scores(latent, theta.shape[1])
     return Events(
         x=found["x"][rows],
@@ -204,18 +207,23 @@ def read_madminer_samples(
     )
 
 
-Found = tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]
+class _Set(NamedTuple):
+    """θ and latent arrays of a set, and a mask of the events to use."""
+
+    theta: np.ndarray
+    latent: dict[str, np.ndarray]
+    rows: np.ndarray
 
 
-def _one(found: Mapping[str, np.ndarray]) -> Found:
+def _read_plain_set(found: Mapping[str, np.ndarray]) -> _Set:
     """Sets with one θ for each event."""
     if "theta" not in found:
         raise ValueError(f"a set without y needs a file theta_…; got {', '.join(sorted(found))}.")
     latent = {JOINT_SCORE: found["t_xz"]} if "t_xz" in found else {}
-    return found["theta"], latent, np.ones(len(found["x"]), bool)
+    return _Set(found["theta"], latent, np.ones(len(found["x"]), bool))
 
 
-def _ratio_set(found: Mapping[str, np.ndarray], name: str, *, scored: bool) -> Found:
+def _read_ratio_set(found: Mapping[str, np.ndarray], name: str, *, scored: bool) -> _Set:
     """Sets of pairs."""
     absent = [key for key in ("theta0", "theta1") if key not in found]
     if absent:
@@ -250,7 +258,7 @@ def _ratio_set(found: Mapping[str, np.ndarray], name: str, *, scored: bool) -> F
             "were drawn at θ₁; the scores are left out. Use scored=True to keep the events drawn "
             "at θ₀ with their scores."
         )
-    return theta, latent, rows
+    return _Set(theta, latent, rows)
 
 
 def _cut_scores(latent: dict[str, np.ndarray], dim: int) -> None:
@@ -271,7 +279,7 @@ def _files(folder: str | Path, name: str) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _loaded(path: Path) -> np.ndarray:
+def _load(path: Path) -> np.ndarray:
     try:
         return np.load(path)
     except (OSError, ValueError, EOFError) as error:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_floats, in_short
+from ...inputs import Input, as_floats, describe_missing, in_short
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
-from ..morphing.weighted_pool import closest, import_reader
+from .packages import import_package
 
 
 def read_root(
@@ -32,9 +32,9 @@ def read_root(
         theta: branches of parameters; or the parameters themselves, one θ of shape (d,) for all
             events or one for each.
         weight: branch of the event weights, of either sign.
-        prior: the law that `theta` was drawn from.
+        prior: the distribution that `theta` was drawn from.
     """
-    uproot = import_reader("uproot", "ROOT files")
+    uproot = import_package("uproot", "ROOT files")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     by_branch = _are_names(theta)
@@ -49,7 +49,7 @@ def read_root(
     with opened as file:
         trees = [key.split(";")[0] for key in file]
         if tree not in trees:
-            raise ValueError(f"{path} has these objects, and {closest(tree, trees)}.")
+            raise ValueError(f"{path} has these objects, and {describe_missing(tree, trees)}.")
         table = file[tree]
         columns = {
             branch: _column(table, branch)
@@ -78,7 +78,9 @@ def _are_names(theta: object) -> bool:
 
 def _column(table: Any, branch: str) -> np.ndarray:  # noqa: ANN401
     if branch not in table.keys():  # noqa: SIM118
-        raise ValueError(f"the tree has these branches, and {closest(branch, table.keys())}.")
+        raise ValueError(
+            f"the tree has these branches, and {describe_missing(branch, table.keys())}."
+        )
     values = table[branch].array(library="np")
     if values.dtype == object:
         raise ValueError(

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from ...estimator.estimator import AbstractEstimator, Estimator, ScoreEstimator
 from ...models.members import over_members, with_network
 from ...models.networks.networks import MLPNetwork, ResidualNetwork
-from ...models.networks.particles import ParticleNetwork
+from ...models.networks.particle_set import ParticleNetwork
 from ...models.networks.two_tower import TwoTowerNetwork
 from ...models.potential import AbstractModel
 from .event_sum import cut_in_chunks

@@ -14,7 +14,7 @@ from ...events.events import Events, in_memory
 from ...inputs import row_slices
 from ...memory_map import read_rows, require_whole
 from ...models.architecture import AbstractArchitecture, Shapes
-from ...models.features.feature_map import AbstractFeatureMap, Identity
+from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...supervision.candidates import AbstractCandidateLaw, CandidateSets
 from ...supervision.density import MadeAt
 from ...supervision.kernels import AbstractKernel, largest_widths
@@ -143,7 +143,7 @@ def _supplied_in_files(events: Events, method: AbstractMethod) -> Supplied:
     """Leave memory-mapped events where they are, and learn what must be known from some."""
     _refuse_in_files(method)
     some = chunks_of(events.x, np.zeros(0, int), 0).some(LAW_EVENTS)
-    law = events.stored_law() if events.prior is None else events.prior
+    law = events.stored_prior() if events.prior is None else events.prior
     sample = in_memory(events, some, law)
     for kernel in _kernels(method):
         largest_widths(kernel, sample.x, sample.theta)
@@ -252,7 +252,7 @@ def held_out(n: int, fraction: float) -> int:
 
 def transformed(features: AbstractFeatureMap, x: np.ndarray) -> Array:
     """Features of all events, computed once: they do not change during training."""
-    if isinstance(features, Identity):
+    if isinstance(features, IdentityMap):
         return jnp.asarray(x, jnp.float32)
     apply = jax.jit(jax.vmap(features))
     parts = [

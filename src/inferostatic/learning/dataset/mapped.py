@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ...memory_map import read_rows, require_whole
-from ...models.features.feature_map import AbstractFeatureMap, Identity
+from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...supervision.records import Row
 from ..training.steps import Examples
 
@@ -174,7 +174,7 @@ class MappedExamples:
 
 
 def _features(map_: AbstractFeatureMap, x: np.ndarray) -> Array:
-    if isinstance(map_, Identity):
+    if isinstance(map_, IdentityMap):
         return jnp.asarray(x)
     parts = [
         np.asarray(_apply(map_, jnp.asarray(x[start : start + FEATURE_ROWS])))

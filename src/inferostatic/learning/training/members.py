@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from ...estimator.history import History
 from ...models.architecture import AbstractArchitecture, Shapes
-from ...models.features.feature_map import Identity
+from ...models.features.feature_map import IdentityMap
 from ...models.features.features import AbstractFeatures
 from ...models.members import with_network
 from ...models.potential import AbstractModel
@@ -97,7 +97,7 @@ def side_by_side(
     template, weights = untrained(architecture, shapes[0], [key] * len(candidates))
     own = len(kinds) > 1
     maps = [s.x_features for s in shapes] if own else [shapes[0].x_features]
-    bare = eqx.tree_at(lambda m: m.x_features, template, Identity())
+    bare = eqx.tree_at(lambda m: m.x_features, template, IdentityMap())
     decay = jnp.asarray([candidate.weight_decay for candidate in candidates], jnp.float32)
     steps = total_steps(training, len(split.train))
     job = Job(bare, method, supply.law, training, steps, decay, own)

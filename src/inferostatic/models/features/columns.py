@@ -9,7 +9,7 @@ FIRST_LOOK = 1000
 
 
 def odd_columns(x: np.ndarray, names: tuple[str, ...]) -> list[str]:
-    """Sentences on constant and duplicated observables; an empty list if there are none."""
+    """Remarks on constant and duplicated observables; an empty list if there are none."""
     remarks: list[str] = []
     if len(x) < 2:
         return remarks
@@ -18,7 +18,8 @@ def odd_columns(x: np.ndarray, names: tuple[str, ...]) -> list[str]:
     constant = [int(j) for j in still if _agree(x, j, None)]
     if constant:
         remarks.append(
-            f"{_listed(names, constant)} the same value in every event and can be left out."
+            f"{_list_observables(names, constant)} the same value in every event and can be left "
+            "out."
         )
     seen: dict[bytes, int] = {}
     for j in range(x.shape[1]):
@@ -45,7 +46,7 @@ def _agree(x: np.ndarray, j: int, other: int | None) -> bool:
     return True
 
 
-def _listed(names: tuple[str, ...], which: list[int]) -> str:
+def _list_observables(names: tuple[str, ...], which: list[int]) -> str:
     if len(which) == 1:
         return f"the observable {names[which[0]]} has"
     return f"the observables {', '.join(names[j] for j in which)} each have"

@@ -28,7 +28,7 @@ class AbstractFeatureMap(eqx.Module):
 
 
 @known
-class Identity(AbstractFeatureMap):
+class IdentityMap(AbstractFeatureMap):
     """The values as they are."""
 
     def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from ...inputs import FLOAT32_TINY
 from ...serial import known
 from .coordinates import Kind, kind_of_column, natural_map
-from .feature_map import AbstractFeatureMap, Affine, Chained, Identity, affine, as_jax
+from .feature_map import AbstractFeatureMap, Affine, Chained, IdentityMap, affine, as_jax
 
 #: Knots lie on this grid, so that no slope between two of them exceeds float32.
 KNOT_GRID = 16 * FLOAT32_TINY
@@ -57,10 +57,10 @@ class AbstractFeatures(eqx.Module):
 class Raw(AbstractFeatures):
     """No preprocessing."""
 
-    def learn(self, rows: np.ndarray) -> Identity:
+    def learn(self, rows: np.ndarray) -> IdentityMap:
         """The identity."""
         del rows
-        return Identity()
+        return IdentityMap()
 
 
 @known

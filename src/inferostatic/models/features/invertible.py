@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .coordinates import NaturalMap
-from .feature_map import AbstractFeatureMap, Affine, Chained, Identity
+from .feature_map import AbstractFeatureMap, Affine, Chained, IdentityMap
 from .features import (
     AbstractFeatures,
     Automatic,
@@ -40,8 +40,8 @@ def invertible(features: object) -> AbstractFeatures:
 
 
 def log_jacobian(features: AbstractFeatureMap, x: Float[Array, " dim"]) -> Float[Array, ""]:
-    """ln|du/dx| of one event; −∞ where the features no longer tell x apart."""
-    if isinstance(features, Identity):
+    """ln|du/dx| of one event; −∞ where the features no longer distinguish x."""
+    if isinstance(features, IdentityMap):
         return jnp.zeros((), x.dtype)
     # No feature depends on two observables, so one direction gives the whole diagonal.
     slopes = jax.jvp(features, (x,), (jnp.ones_like(x),))[1]
@@ -51,20 +51,20 @@ def log_jacobian(features: AbstractFeatureMap, x: Float[Array, " dim"]) -> Float
 def undone(features: AbstractFeatureMap, u: np.ndarray) -> np.ndarray:
     """The events, shape (n, dim), that have these features, in float64."""
     u = np.asarray(u, np.float64)
-    if isinstance(features, Identity):
+    if isinstance(features, IdentityMap):
         return u
     if isinstance(features, Affine):
         return np.asarray(features.centre, np.float64) + u * np.asarray(features.scale, np.float64)
     if isinstance(features, Chained):
         return undone(features.first, undone(features.second, u))
     if isinstance(features, NaturalMap):
-        return _undone_natural(features, u)
+        return _invert_natural(features, u)
     if isinstance(features, QuantileMap):
-        return np.stack([_undone_scores(features, j, u[:, j]) for j in range(u.shape[1])], axis=1)
+        return np.stack([_invert_scores(features, j, u[:, j]) for j in range(u.shape[1])], axis=1)
     raise TypeError(f"no inverse is known of the features {type(features).__name__}.")
 
 
-def _undone_natural(features: NaturalMap, u: np.ndarray) -> np.ndarray:
+def _invert_natural(features: NaturalMap, u: np.ndarray) -> np.ndarray:
     part = {
         name: np.asarray(getattr(features, name), np.float64)
         for name in ("sign", "offset", "middle", "spread", "centre", "scale")
@@ -87,7 +87,7 @@ def _undone_natural(features: NaturalMap, u: np.ndarray) -> np.ndarray:
     return np.where(upper, odds, x)
 
 
-def _undone_scores(features: QuantileMap, j: int, u: np.ndarray) -> np.ndarray:
+def _invert_scores(features: QuantileMap, j: int, u: np.ndarray) -> np.ndarray:
     lower, upper, slope = (
         np.asarray(getattr(features, name)[j], np.float64) for name in ("lower", "upper", "slope")
     )

@@ -7,7 +7,7 @@ flow; the Jacobian is counted where a density is asked for, which is then in the
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,15 +23,6 @@ from ..features.features import AbstractFeatures, Natural, Standardised
 from ..features.invertible import invertible, log_jacobian
 from ..networks.networks import AbstractPairNetwork
 from ..potential import PotentialModel
-
-
-@runtime_checkable
-class FlowChoice(Protocol):
-    """Builds a conditional distribution of flowjax with the given sizes."""
-
-    def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
-        """A distribution with shape (x_size,) and cond_shape (theta_size,)."""
-        ...
 
 
 @known
@@ -148,14 +139,14 @@ class FlowNetwork(AbstractPairNetwork):
         self, x_part: Float[Array, " features"], theta_part: Float[Array, " theta_dim"]
     ) -> Float[Array, ""]:
         """ln p of the features."""
-        with _lenient():
+        with _implicit_promotion():
             return self.flow.log_prob(x_part, theta_part)
 
     def sample(
         self, theta: Float[Array, " theta_dim"], *, key: PRNGKeyArray
     ) -> Float[Array, " features"]:
         """Features of one event drawn at θ."""
-        with _lenient():
+        with _implicit_promotion():
             return self.flow.sample(key, condition=theta)
 
 
@@ -223,7 +214,7 @@ def build_flow(choice: Any, x_size: int, theta_size: int, *, key: PRNGKeyArray) 
     )
     if not callable(choice) or isinstance(choice, type):
         raise TypeError(f"the flow is {kind_of(choice)}. {remedy}")
-    with _lenient():
+    with _implicit_promotion():
         flow: Any = choice(x_size, theta_size, key=key)
     if not isinstance(flow, AbstractDistribution):
         raise TypeError(f"the flow is {kind_of(flow)}. {remedy}")
@@ -231,7 +222,7 @@ def build_flow(choice: Any, x_size: int, theta_size: int, *, key: PRNGKeyArray) 
         raise TypeError(
             f"the flow has shape {flow.shape} and cond_shape {flow.cond_shape}. {remedy}"
         )
-    network = _taken_apart(flow, (choice, x_size, theta_size))
+    network = _take_apart(flow, (choice, x_size, theta_size))
     if not network.weights:
         raise TypeError(f"the flow has no weights to train. {remedy}")
     return network
@@ -247,7 +238,7 @@ def require_flowjax() -> None:
         ) from error
 
 
-def _taken_apart(flow: Any, made_by: tuple[Any, int, int]) -> FlowNetwork:  # noqa: ANN401
+def _take_apart(flow: Any, made_by: tuple[Any, int, int]) -> FlowNetwork:  # noqa: ANN401
     """Weights, fixed arrays, and the rest."""
     from paramax import NonTrainable
 
@@ -293,7 +284,7 @@ def _from_bits(bits: Array, kind: str) -> Array:
 
 
 @contextlib.contextmanager
-def _lenient() -> Iterator[None]:
+def _implicit_promotion() -> Iterator[None]:
     """flowjax relies on implicit promotion, of dtypes and of ranks, wherever it is forbidden."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

@@ -17,10 +17,15 @@ from flowjax.distributions import AbstractDistribution, Transformed
 from jaxtyping import Array, PRNGKeyArray
 from paramax.utils import inv_softplus
 
-#: Scales, in units of the features, below which nothing is resolved.
-SMALLEST_SCALE, SMALLEST_STRETCH = 1e-3, 1e-2
-#: Where the components of an untrained mixture lie, and how wide they are.
-SPREAD, FIRST_SCALE = 1.5, 1.0
+#: Smallest width of a Gaussian, in units of the features, which have spread 1: narrower ones would
+#: fit single events.
+SMALLEST_SCALE = 1e-3
+#: Smallest stretch of an affine layer, for the same reason.
+SMALLEST_STRETCH = 1e-2
+#: The components of an untrained mixture lie between ± this, in units of the features.
+SPREAD = 1.5
+#: Width of the components of an untrained mixture, in units of the features.
+FIRST_SCALE = 1.0
 
 
 class Mixtures(AbstractDistribution):

@@ -17,8 +17,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...serial import known, register
 
+#: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
 
+#: Activations that files store by name.
 _NAMES = ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish")
 _ACTIVATIONS = {name: getattr(jax.nn, name) for name in _NAMES} | {"tanh": jnp.tanh}
 for _name, _activation in _ACTIVATIONS.items():
@@ -61,7 +63,7 @@ class LecunNormal(AbstractInitial):
         return jax.random.normal(key, (out_size, in_size)) / np.sqrt(in_size).astype(np.float32)
 
 
-class Linear(eqx.Module):
+class LinearLayer(eqx.Module):
     """W a + b."""
 
     weight: Float[Array, "out_size in_size"]
@@ -102,7 +104,7 @@ class AbstractFeedForward(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def first(self) -> Linear:
+    def first(self) -> LinearLayer:
         """The first layer."""
 
     @abc.abstractmethod
@@ -123,11 +125,11 @@ class AbstractFeedForward(eqx.Module):
 class MLPNetwork(AbstractFeedForward):
     """A multilayer perceptron with its weights."""
 
-    layers: tuple[Linear, ...]
+    layers: tuple[LinearLayer, ...]
     activation: Activation = eqx.field(static=True)
 
     @property
-    def first(self) -> Linear:
+    def first(self) -> LinearLayer:
         """The first layer."""
         return self.layers[0]
 
@@ -161,13 +163,13 @@ class MLPNetwork(AbstractFeedForward):
 class ResidualNetwork(AbstractFeedForward):
     """Blocks that each add a correction to what came before, with its weights."""
 
-    enter: Linear
-    blocks: tuple[tuple[Linear, Linear], ...]
-    leave: Linear
+    enter: LinearLayer
+    blocks: tuple[tuple[LinearLayer, LinearLayer], ...]
+    leave: LinearLayer
     activation: Activation = eqx.field(static=True)
 
     @property
-    def first(self) -> Linear:
+    def first(self) -> LinearLayer:
         """The first layer."""
         return self.enter
 
@@ -183,7 +185,7 @@ class ResidualNetwork(AbstractFeedForward):
         """The same with derivatives: a skip connection adds its tangents as they are."""
         slope = jax.vmap(jax.grad(self.activation))
 
-        def layer(linear: Linear, z: Array, along: Array) -> tuple[Array, Array]:
+        def layer(linear: LinearLayer, z: Array, along: Array) -> tuple[Array, Array]:
             """A linear layer of the activation of z, with its derivatives."""
             moved = (slope(z)[None] * along) @ linear.weight.T
             return linear(self.activation(z)), moved
@@ -254,7 +256,7 @@ class MLP(eqx.Module):
         for i, k in enumerate(keys):
             bias = i < len(keys) - 1 or self.output_bias
             weight = self.initial(sizes[i + 1], sizes[i], key=k)
-            layers.append(Linear(weight, jnp.zeros(sizes[i + 1]) if bias else None))
+            layers.append(LinearLayer(weight, jnp.zeros(sizes[i + 1]) if bias else None))
         return MLPNetwork(tuple(layers), self.activation)
 
 
@@ -287,9 +289,9 @@ class Residual(eqx.Module):
         _check_elementwise(self.activation)
         keys = iter(jax.random.split(key, 2 * self.blocks + 2))
 
-        def linear(rows: int, columns: int, *, bias: bool = True) -> Linear:
+        def linear(rows: int, columns: int, *, bias: bool = True) -> LinearLayer:
             weight = self.initial(rows, columns, key=next(keys))
-            return Linear(weight, jnp.zeros(rows) if bias else None)
+            return LinearLayer(weight, jnp.zeros(rows) if bias else None)
 
         enter = linear(self.width, in_size)
         blocks = tuple(

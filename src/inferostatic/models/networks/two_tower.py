@@ -46,8 +46,8 @@ class TwoTower(eqx.Module):
 
     N events at M points cost N passes through f, M through g and h, and N·M dot products. An
     exponential family has this form exactly, with one product for each sufficient statistic; other
-    laws need more products, and where `ist.Residual()`, which mixes x and θ in every layer, reaches
-    a better validation loss, increase `size`.
+    distributions need more products. Increase `size` where `ist.Residual()`, which mixes x and θ in
+    every layer, reaches a better validation loss.
 
     Args:
         size: number of products.

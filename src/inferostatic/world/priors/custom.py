@@ -1,4 +1,4 @@
-"""A law of the parameters that the user wrote, tried before it is used."""
+"""A prior that the user wrote, tried before it is used."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,9 +44,9 @@ class CustomPrior(AbstractPrior):
         high: Input | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        """Both functions are tried here, so that a failure is told early."""
+        """Try both functions, so that a failure shows early."""
         self.draw_one, self.log_density_of = draw_one, log_density_of
-        dim = _traced_dim(draw_one, log_density_of, names)
+        dim = _trace_dim(draw_one, log_density_of, names)
         self.low, self.high, _ = same_length(
             low=vector(-np.inf if low is None else low, "low"),
             high=vector(np.inf if high is None else high, "high"),
@@ -60,7 +60,7 @@ class CustomPrior(AbstractPrior):
         self.names = as_names(names, dim, "theta")
         self.centre, self.scale = np.zeros(dim, np.float32), np.ones(dim, np.float32)
         if not isinstance(draw_one, Absent):
-            draws = _tried_draws(self)
+            draws = _check_draws(self)
             self.centre, self.scale = draws.mean(axis=0), draws.std(axis=0)
 
     def stored_fields(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class CustomPrior(AbstractPrior):
         return centre, np.where(scale > 0, scale, 1.0)
 
 
-def _traced_dim(
+def _trace_dim(
     draw: Callable[..., Any], log_density: Callable[..., Any], names: Sequence[str] | None
 ) -> int:
     if isinstance(draw, Absent) or isinstance(log_density, Absent):
@@ -119,7 +119,7 @@ def _traced_dim(
     return theta.shape[0]
 
 
-def _tried_draws(prior: CustomPrior) -> np.ndarray:
+def _check_draws(prior: CustomPrior) -> np.ndarray:
     """A fixed set of draws, refused if they contradict the density or the edges."""
     keys = jax.random.split(jax.random.key(0), SCALE_DRAWS)
     draws = np.asarray(jax.jit(jax.vmap(prior.draw_one))(keys), np.float32)

@@ -1,4 +1,4 @@
-"""The law of a finite set of parameter points."""
+"""The prior of a finite set of parameter points."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,8 @@ from .prior import AbstractPrior
 class Discrete(AbstractPrior):
     """A finite set of parameter points with probabilities: benchmark samples, or stored θ.
 
-    Also the exact law of events whose prior is unknown: drawing candidates from the stored θ
-    themselves, in proportion to their weight, is always reversible.
+    Also the exact distribution of θ of events whose prior is unknown: drawing candidates from the
+    stored θ themselves, in proportion to their weight, is always reversible.
     """
 
     points: np.ndarray
@@ -30,7 +30,7 @@ class Discrete(AbstractPrior):
     def __init__(
         self, points: Input, probability: Input | None = None, names: Sequence[str] | None = None
     ) -> None:
-        """Points of shape (m, d); probabilities need not be normalised; equal when omitted."""
+        """Points of shape (m, d); probabilities need not be normalised; default equal."""
         rows = as_floats(points, "points")
         if rows.ndim != 2 or rows.size == 0:
             raise ValueError(

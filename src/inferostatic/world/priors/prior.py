@@ -1,8 +1,8 @@
-"""Laws of the parameters θ: the prior of a study, and the law that stored θ follow.
+"""Priors: distributions of the parameters θ that are drawn from, or that stored θ follow.
 
 Two faces: `sample` and `log_prob` are for people (NumPy, batched, seeded); `draw`,
 `log_density` and `step` act on one θ inside compiled loops. `step` is the important one: a random
-move that is *reversible* with respect to the law, π(a) q(b|a) = π(b) q(a|b), which is what makes
+move that is *reversible* with respect to the prior, π(a) q(b|a) = π(b) q(a|b), which is what makes
 partners and candidates drawn around stored events exchangeable with them (docs/equations.md).
 """
 
@@ -27,11 +27,12 @@ from ...inputs import (
 )
 from ...serial import known
 
+#: ln √(2π), the normalisation of a normal density.
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class AbstractPrior(eqx.Module):
-    """A law of θ that can be drawn from and whose density is known."""
+    """A distribution of θ that can be drawn from and whose density is known."""
 
     names: eqx.AbstractVar[tuple[str, ...]]
 
@@ -47,7 +48,7 @@ class AbstractPrior(eqx.Module):
     def step(
         self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
     ) -> Float[Array, " theta_dim"]:
-        """A π-reversible move whose size is `fraction`, in (0, 1], of the law's own width."""
+        """A π-reversible move whose size is `fraction`, in (0, 1], of the prior's own width."""
 
     @property
     @abc.abstractmethod
@@ -108,7 +109,8 @@ def _log_density_many(prior: AbstractPrior, theta: Array) -> Array:
 def reflect(value: Array, low: Array, high: Array) -> Array:
     """Fold `value` back into [low, high] at the walls, as often as needed.
 
-    For any symmetric step this leaves the uniform law reversible; clipping or redrawing does not.
+    For any symmetric step this leaves the uniform distribution reversible; clipping or redrawing
+    does not.
     """
     length = high - low
     folded = jnp.mod(value - low, 2 * length)
@@ -222,9 +224,9 @@ class Normal(AbstractPrior):
     ) -> Float[Array, " theta_dim"]:
         """The autoregressive move m + √(1−f²)(θ−m) + fσξ; at f = 1 an independent draw."""
         noise = jax.random.normal(key, theta.shape)
-        kept = jnp.sqrt(jnp.maximum(1 - fraction**2, 0.0))
+        correlation = jnp.sqrt(jnp.maximum(1 - fraction**2, 0.0))
         mean, std = jnp.asarray(self.mean), jnp.asarray(self.std)
-        return mean + kept * (theta - mean) + fraction * std * noise
+        return mean + correlation * (theta - mean) + fraction * std * noise
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
@@ -239,7 +241,7 @@ class Normal(AbstractPrior):
 
 
 def check_mean_and_std(mean: np.ndarray, std: np.ndarray) -> None:
-    """Refuse means and standard deviations that no normal law has."""
+    """Refuse means and standard deviations that no normal distribution has."""
     if not np.isfinite(mean).all():
         raise ValueError(f"means must be finite numbers; got {mean}.")
     if not (np.isfinite(std).all() and (std > 0).all()):

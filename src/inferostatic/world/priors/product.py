@@ -1,4 +1,4 @@
-"""The law of independent parameters, made of the laws of each."""
+"""The prior of independent parameters, made of the priors of each."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The normal law cut off at edges."""
+"""The normal distribution cut off at edges."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,13 @@ from .prior import (
     vector,
 )
 
-#: Distance kept from 0 and 1 when mapping through a distribution function: float32's own.
+#: Distance from 0 and 1 when mapping through a distribution function: float32's own.
 UNIT_MARGIN = 2.0**-24
-#: A truncated normal must lie no further out, and be no narrower, in standard deviations.
-FURTHEST_CUT, NARROWEST_CUT = 5.0, 1e-3
+#: Largest distance of the range from the mean, in standard deviations: beyond it float32 does not
+#: resolve the distribution function.
+FURTHEST_CUT = 5.0
+#: Smallest length of the range, in standard deviations, for the same reason.
+NARROWEST_CUT = 1e-3
 
 
 @known
@@ -116,7 +119,7 @@ class TruncatedNormal(AbstractPrior):
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
-        """The kept range."""
+        """The range between the cuts."""
         return np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
 
     @property

@@ -15,12 +15,14 @@ from numpy.typing import ArrayLike
 from inferostatic.world.toys.latent_toy import AbstractLatentToy
 from inferostatic.world.toys.toy import _as_float64, refuse_rows
 
-#: Centres and variances of the normal densities whose roots are the three amplitudes.
+#: Centres of the normal densities whose roots are the three amplitudes.
 _CENTRES = np.array([[0.0, 0.0], [1.5, 0.0], [-0.5, 1.2]])
+#: Their variances.
 _VARIANCES = np.array([1.0, 0.49, 0.64])
-#: The background is wider than all of them, so that it rules far out and rates stay positive.
+#: Variance of the background: larger than theirs, so that it dominates far out and rates stay
+#: positive.
 _WIDE = 4.0
-
+#: Exponents of the couplings in each monomial of the rate.
 _POWERS = np.array([[0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [0, 2]])
 
 
@@ -42,7 +44,7 @@ class TwoCouplings(AbstractLatentToy):
     G_{ij} = \frac{v_{ij}}{\sqrt{v_i v_j}}\, e^{-|c_i - c_j|^2/4(v_i + v_j)},$$
 
     everything is known: the total rate $\sigma(\theta) = \beta + \vartheta^\top G\,\vartheta$, the
-    law $p(z;\theta) = (d\sigma/dz)/\sigma(\theta)$, and, with $M_{ij} = G_{ij}\,
+    density $p(z;\theta) = (d\sigma/dz)/\sigma(\theta)$, and, with $M_{ij} = G_{ij}\,
     N(x; c_{ij}, v_{ij} + \tau^2)$,
 
     $$p = \frac{\beta N(x; 0, v_b + \tau^2) + \vartheta^\top M\,\vartheta}{\sigma(\theta)}, \qquad
@@ -227,8 +229,8 @@ class TwoCouplings(AbstractLatentToy):
             1.6269
         """
         del x
-        peak, place, steep = (part.astype(z.dtype) for part in self._relative_amplitudes())
-        amplitudes = peak * jnp.exp(-steep * ((z[None, :] - place) ** 2).sum(axis=1))
+        peak, centre, steep = (part.astype(z.dtype) for part in self._relative_amplitudes())
+        amplitudes = peak * jnp.exp(-steep * ((z[None, :] - centre) ** 2).sum(axis=1))
         couplings = jnp.concatenate([jnp.ones(1, theta.dtype), theta])
         overlaps = _overlaps().astype(theta.dtype)
         # Sums, not matrix products, which accelerators round to fewer digits.
@@ -290,8 +292,8 @@ class TwoCouplings(AbstractLatentToy):
         # Couplings whose squares overflow would never be accepted; they stay NaN.
         waiting = np.flatnonzero(shares[:, -1] < 1e300)
         while waiting.size:
-            place = rng.random((waiting.size, 1)) * shares[waiting, -1:]
-            part = (place >= shares[waiting, :-1]).sum(axis=1)
+            u = rng.random((waiting.size, 1)) * shares[waiting, -1:]
+            part = (u >= shares[waiting, :-1]).sum(axis=1)
             tried = centres[part] + widths[part, None] * rng.standard_normal((waiting.size, 2))
             amplitudes = self._amplitudes(tried)
             rate = 1 + (amplitudes * couplings[waiting]).sum(axis=1) ** 2
@@ -325,15 +327,15 @@ class TwoCouplings(AbstractLatentToy):
 
     def _amplitudes(self, z: Float64[np.ndarray, "n 2"]) -> Float64[np.ndarray, "n 3"]:
         """The amplitudes relative to the root of the background."""
-        peak, place, steep = self._relative_amplitudes()
-        return peak * np.exp(-steep * ((z[:, None, :] - place) ** 2).sum(axis=2))
+        peak, centre, steep = self._relative_amplitudes()
+        return peak * np.exp(-steep * ((z[:, None, :] - centre) ** 2).sum(axis=2))
 
     def _relative_amplitudes(
         self,
     ) -> tuple[Float64[np.ndarray, "3"], Float64[np.ndarray, "3 2"], Float64[np.ndarray, "3"]]:
-        """Height, place and steepness of them, as functions of z."""
-        height, place, steep = _relative_normal(_CENTRES, _VARIANCES, _WIDE)
-        return np.sqrt(height / self.background), place, steep / 2
+        """Height, centre and steepness of them, as functions of z."""
+        height, centre, steep = _relative_normal(_CENTRES, _VARIANCES, _WIDE)
+        return np.sqrt(height / self.background), centre, steep / 2
 
     def _smeared_overlaps(self, x: Float64[np.ndarray, "n 2"]) -> Float64[np.ndarray, "n 3 3"]:
         """M, relative to the smeared background of unit rate."""
@@ -342,10 +344,10 @@ class TwoCouplings(AbstractLatentToy):
             variance + other
         )[..., None]
         smear = self.smearing**2
-        height, place, steep = _relative_normal(
+        height, centre, steep = _relative_normal(
             centre, 2 * variance * other / (variance + other) + smear, _WIDE + smear
         )
-        distance = ((x[:, None, None, :] - place) ** 2).sum(axis=3)
+        distance = ((x[:, None, None, :] - centre) ** 2).sum(axis=3)
         return _overlaps() * height * np.exp(-steep * distance)
 
     def _parameters(self, theta: ArrayLike) -> Float64[np.ndarray, "*n 2"]:
@@ -371,7 +373,7 @@ def _relative_normal(
 ) -> tuple[
     Float64[np.ndarray, "*parts"], Float64[np.ndarray, "*parts 2"], Float64[np.ndarray, "*parts"]
 ]:
-    """N(z; c, v) / N(z; 0, wide) = height exp(-steep |z - place|^2), which is finite for all z."""
+    """N(z; c, v) / N(z; 0, wide) = height exp(-steep |z - centre|^2), which is finite for all z."""
     excess = wide - variance
     height = wide / variance * np.exp((centre**2).sum(axis=-1) / (2 * excess))
     return height, centre * (wide / excess)[..., None], excess / (2 * variance * wide)

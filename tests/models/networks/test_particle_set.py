@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import inferostatic as ist
+from inferostatic.events.readers.particle_table import ParticleTable
 from inferostatic.models.features.feature_map import AbstractFeatureMap
-from inferostatic.models.networks.particles import ParticleTable
 from inferostatic.serial import describe, restore
 from random_models import (
     POINTS,
