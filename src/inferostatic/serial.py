@@ -14,6 +14,12 @@ import numpy as np
 
 _KNOWN: dict[str, Any] = {}
 
+#: Present names of classes and functions that files of earlier versions hold under former names.
+FORMER_NAMES: dict[str, str] = {}
+
+#: Present names of fields by their former ones, for each class by its present name.
+FORMER_FIELDS: dict[str, dict[str, str]] = {}
+
 T = TypeVar("T")
 
 
@@ -104,7 +110,9 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
         return _lookup(data["known"])
     if "type" in data:
         kind: Callable[..., object] = _lookup(data["type"])
-        return kind(**{key: restore(value, supplied) for key, value in data["fields"].items()})
+        renamed = FORMER_FIELDS.get(_present_name(data["type"]), {})
+        fields = {renamed.get(key, key): value for key, value in data["fields"].items()}
+        return kind(**{key: restore(value, supplied) for key, value in fields.items()})
     raise ValueError("unreadable description in the file.")
 
 
@@ -123,7 +131,13 @@ def _fields(thing: Any) -> list[dataclasses.Field[Any]]:  # noqa: ANN401
     return [field for field in dataclasses.fields(thing) if field.init]
 
 
+def _present_name(name: str) -> str:
+    # A name that is in use again means the present thing.
+    return name if name in _KNOWN else FORMER_NAMES.get(name, name)
+
+
 def _lookup(name: str) -> Any:  # noqa: ANN401
+    name = _present_name(name)
     if name not in _KNOWN:
         raise ValueError(
             f"the file names {name!r}, which this version of inferostatic does not know; "

@@ -200,8 +200,7 @@ class AbstractEstimator:
 
     def _warn_theta(self, theta: np.ndarray) -> None:
         low, high = self.region.theta_low, self.region.theta_high
-        slack = 1e-6 * (np.abs(low) + np.abs(high))
-        good = np.asarray(np.all((theta >= low - slack) & (theta <= high + slack), axis=1))
+        good = self.region.contains_theta(theta)
         if not good.all():
             warn_user(
                 f"theta lies outside the trained region, {np.round(low, 4).tolist()} to "
@@ -211,10 +210,7 @@ class AbstractEstimator:
 
     def warn_outside(self, x: np.ndarray) -> None:
         """Warn where more than a few events lie beyond the range of x seen in training."""
-        low, high = self.region.x_low, self.region.x_high
-        slack = 1e-6 * (np.abs(low) + np.abs(high))  # the range is known in float32
-        beyond = (x < low - slack) | (x > high + slack)
-        outside = np.asarray(np.any(beyond, axis=1))
+        outside = ~self.region.contains_x(x)
         if outside.mean() > TOLERATED_OUTSIDE:
             warn_user(
                 f"{outside.mean():.1%} of the events lie outside the range of x seen in training "

@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from ..bounds import within
+
 REGION = ("theta_low", "theta_high", "x_low", "x_high")
 HISTORY = ("train_loss", "validation_loss", "seconds", "best_epoch")
 
@@ -33,9 +35,22 @@ class History:
 
 @dataclasses.dataclass(frozen=True)
 class Region:
-    """Where the model was trained: θ that can be trusted, and the range of each observable."""
+    """Where the model was trained: θ that can be trusted, and the range of each observable.
+
+    Attributes:
+        theta_low, theta_high: edges of the trained region, shape (d,).
+        x_low, x_high: range of each observable in the training events, shape (D,).
+    """
 
     theta_low: np.ndarray
     theta_high: np.ndarray
     x_low: np.ndarray
     x_high: np.ndarray
+
+    def contains_theta(self, theta: np.ndarray) -> np.ndarray:
+        """Which θ lie in the region, to rounding: shape (n, d) gives (n,), and (d,) gives ()."""
+        return np.asarray(within(theta, self.theta_low, self.theta_high).all(axis=-1))
+
+    def contains_x(self, x: np.ndarray) -> np.ndarray:
+        """Which events lie in the range of every observable, to rounding; as `contains_theta`."""
+        return np.asarray(within(x, self.x_low, self.x_high).all(axis=-1))
