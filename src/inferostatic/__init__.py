@@ -39,7 +39,8 @@ from .events.readers.root import read_root as read_root
 from .events.simulate import simulate as simulate
 from .inference.calibrated.calibrated_fit import CalibratedFit as CalibratedFit
 from .inference.calibrated.calibrated_fit import calibrated_fit as calibrated_fit
-from .inference.calibrated.calibration import Calibration as Calibration
+from .inference.calibrated.nearby_simulation import NearbySimulation as NearbySimulation
+from .inference.calibrated.score_calibration import ScoreCalibration as ScoreCalibration
 from .inference.centre import CentringReport as CentringReport
 from .inference.centre import centre as centre
 from .inference.confidence.confidence_set import ConfidenceSet as ConfidenceSet
