@@ -43,12 +43,14 @@ from .inference.calibrated.nearby_simulation import NearbySimulation as NearbySi
 from .inference.calibrated.score_calibration import ScoreCalibration as ScoreCalibration
 from .inference.centre import CentringReport as CentringReport
 from .inference.centre import centre as centre
+from .inference.centre import centring_report as centring_report
 from .inference.confidence.confidence_set import ConfidenceSet as ConfidenceSet
 from .inference.confidence.confidence_set import confidence_set as confidence_set
 from .inference.confidence.upper_limit import UpperLimit as UpperLimit
 from .inference.confidence.upper_limit import upper_limit as upper_limit
 from .inference.information.fisher import fisher as fisher
 from .inference.information.fisher_information import FisherInformation as FisherInformation
+from .inference.information.score_response import score_response as score_response
 from .inference.likelihood.cross_entropy import CrossEntropyFit as CrossEntropyFit
 from .inference.likelihood.cross_entropy import cross_entropy_fit as cross_entropy_fit
 from .inference.likelihood.maximum_likelihood import MaximumLikelihood as MaximumLikelihood

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from ..inference.arguments import as_weight, effective_size
+from ..inference.arguments import as_weight
 from ..inference.observables.reweight import Reweighting
 from ..inputs import (
     Input,
@@ -22,6 +22,7 @@ from ..inputs import (
     require_order,
 )
 from ..progress import Advance, progress
+from ..weights import effective_size
 from .boosted_trees import TREES, train_trees
 from .two_samples import Area, area_under_curve, kolmogorov_smirnov
 

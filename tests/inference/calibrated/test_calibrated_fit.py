@@ -93,8 +93,8 @@ def test_what_cannot_be_simulated_is_reported(wrong, calibration, observed) -> N
 
 def test_squared_pulls_of_many_data_sets_add_up_to_chi_square(wrong) -> None:
     # Every fit simulates its own events, so the data sets are independent, and their squared pulls
-    # add up to a χ² with 2 × 50 degrees of freedom. Few events are simulated, so that about a third
-    # of the variance is due to them: errors that lack it, or are wrong by 20%, fail.
+    # add up to a χ² with 2 × 50 degrees of freedom. Few events are simulated, so that some 40%
+    # of the variance is due to them: errors that lack it, or are 20% too small, fail.
     sets, squares = 50, []
     options = NearbySimulation(shifted, fraction=1.5, most_events=2500)
     for number in range(sets):
@@ -110,8 +110,8 @@ def test_squared_pulls_of_many_data_sets_add_up_to_chi_square(wrong) -> None:
 
 @pytest.mark.slow
 def test_pulls_and_p_values_of_many_data_sets() -> None:
-    # Every fit simulates its own events, so the squared pulls of 3 parameters in 16 data sets add up
-    # to a χ² with 48 degrees of freedom; the mean of 16 uniform p-values has an error of 0.072.
+    # Every fit simulates its own events, so the squared pulls of 3 parameters in 16 data sets add
+    # up to a χ² with 48 degrees of freedom; the mean of 16 uniform p-values has an error of 0.072.
     wrong = exact_dirichlet(low=0.5, stretch=0.7, tilt=np.array([0.3, -0.2, 0.1]))
     toy = ist.toys.Dirichlet()
     assert wrong.prior is not None
@@ -209,7 +209,9 @@ def test_a_constraint_counts_like_an_independent_measurement(wrong, calibration,
     exact = np.array([(EVENTS * x_mean[0] + 900 * 0.6) / (EVENTS + 900), x_mean[1]])
     np.testing.assert_allclose(near.theta, exact, atol=0.1 * 4 / np.sqrt(EVENTS))
     np.testing.assert_allclose(near.errors, [1300**-0.5, 0.05], rtol=3 * 0.07)
-    assert result.sensitivity == pytest.approx([1, 1], rel=0.2)
+    # The score is 0.6 of the true one, so the errors that it promises alone are 1/0.6 of the true.
+    promised = np.sqrt([1 / (0.36 * EVENTS + 900), 1 / (0.36 * EVENTS)])
+    np.testing.assert_allclose(result.sensitivity, promised / result.errors, rtol=0.1)
     assert 0.001 < near.p_value <= 1
 
 
@@ -275,8 +277,9 @@ def test_weighted_events_count_by_their_effective_number(
     simulation = np.sqrt(np.diag(result.covariance - result.statistical))
     exact = weight @ observed / weight.sum()
     assert np.all(np.abs(result.theta - exact) < 4 * simulation)
-    np.testing.assert_allclose(np.diag(result.statistical), 1 / size, rtol=0.15)
-    np.testing.assert_allclose(result.sensitivity, 1, atol=0.25)
+    # Slopes of a local cubic are known to 7%, as above.
+    rtol = 6 * 0.07 if simulated else 0.06
+    np.testing.assert_allclose(np.diag(result.statistical), 1 / size, rtol=rtol)
     # A common factor of all weights changes nothing.
     if not simulated:
         again = fit_observed(
@@ -326,8 +329,8 @@ def test_bad_input_gets_a_sentence(wrong, calibration, observed) -> None:
         calibrated_fit(wrong, observed, simulator=3, seed=1)
     with pytest.raises(TypeError, match="prior must be a prior such as"):
         NearbySimulation(shifted, prior=(0, 1))  # pyright: ignore[reportArgumentType]
+    options = NearbySimulation(shifted, prior=ist.Uniform([0.0], [1.0]))
     with pytest.raises(ValueError, match="must have 2 parameters like the estimator"):
-        options = NearbySimulation(shifted, prior=ist.Uniform([0.0], [1.0]))
         calibrated_fit(wrong, observed, simulator=options, seed=1)
     with pytest.raises(TypeError, match="events=…, or a simulator that makes them"):
         calibrated_fit(wrong, observed)

@@ -13,7 +13,8 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...inputs import Input, kind_of, warn_user
-from ..arguments import as_events, as_weight, effective_size
+from ...weights import effective_size
+from ..arguments import as_events, as_weight
 from .pareto_tail import tail_index
 
 #: Part of the effective events that must be left, or the pair is refused.
