@@ -58,12 +58,14 @@ from .inference.likelihood.maximum_likelihood import maximum_likelihood as maxim
 from .inference.observables.observable import Observable as Observable
 from .inference.observables.observable import observable as observable
 from .inference.observables.pyhf_export import PyhfWorkspace as PyhfWorkspace
+from .inference.observables.pyhf_export import UncertainRate as UncertainRate
 from .inference.observables.pyhf_export import to_pyhf as to_pyhf
 from .inference.observables.reweight import FarReweighting as FarReweighting
 from .inference.observables.reweight import Reweighting as Reweighting
 from .inference.observables.reweight import reweight as reweight
-from .inference.observables.templates import Reweighted as Reweighted
-from .inference.observables.templates import TemplateChoices as TemplateChoices
+from .inference.observables.template_events import Reweighted as Reweighted
+from .inference.observables.template_events import Simulated as Simulated
+from .inference.observables.templates import Templates as Templates
 from .inference.posterior.posterior import Posterior as Posterior
 from .inference.posterior.posterior import posterior as posterior
 from .learning.choose_width import WidthChoice as WidthChoice

@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 from numpy.polynomial.legendre import legvander
 
-#: Most terms of a polynomial: with as many as this, a fit to 4,000 events still knows each term.
+#: Most terms of a polynomial: more would be hardly known, and take long with many parameters.
 MOST_TERMS = 100
 
 

@@ -11,7 +11,7 @@ from .score_calibration import Expectation
 
 #: Part of the simulated events, those nearest to the estimate, by which means are predicted.
 PART = 0.3
-#: Fewest events of that part: with fewer, the error of the prediction is larger than the data's.
+#: Fewest events of that part: enough to learn a cubic.
 FEWEST = 5000
 #: Most events of that part: more would hardly improve the prediction.
 MOST = 50_000
