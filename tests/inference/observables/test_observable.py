@@ -174,7 +174,7 @@ def test_misuse_is_answered_by_a_sentence():
         choose_bins(np.full((500, 1), np.nan))
     with pytest.raises(ValueError, match="no events to choose bins from"):
         choose_bins(np.zeros((0, 1)))
-    with pytest.raises(ValueError, match="positive sum"):
+    with pytest.raises(ValueError, match="sum must be positive"):
         choose_bins(np.zeros((500, 1)), weight=-np.ones(500))
     with pytest.raises(ValueError, match="max_relative_error must be positive"):
         choose_bins(np.zeros((500, 1)), max_relative_error=0)
