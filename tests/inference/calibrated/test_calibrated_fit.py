@@ -288,6 +288,15 @@ def test_weighted_events_count_by_their_effective_number(
         np.testing.assert_allclose(again.theta, result.theta, atol=1e-9)
 
 
+def test_a_parameter_can_be_fixed_beyond_the_trained_region(wrong) -> None:
+    x = np.array([0.5, 3.4]) + np.random.default_rng(2).normal(size=(EVENTS, 2))
+    data = data_of(x, low=np.array([-3.0, 3.4]), high=np.array([3.0, 3.4]))
+    simulation = NearbySimulation(shifted, ist.Uniform([-5.0, -5.0], [5.0, 5.0]))
+    result = fit_observed(MeanScore.of(wrong), data, simulation=simulation, seed=3)
+    assert result.theta[0] == pytest.approx(x[:, 0].mean(), abs=0.3 * 4 / np.sqrt(EVENTS))
+    assert result.theta[1] == 3.4
+
+
 def test_bounds_hold_the_estimate_without_a_warning(wrong, calibration, observed) -> None:
     low, high = np.array([-np.inf, -np.inf]), np.array([0.6, np.inf])
     data = data_of(observed, low=low, high=high)
@@ -326,7 +335,7 @@ def test_bad_input_gets_a_sentence(wrong, calibration, observed) -> None:
     with pytest.raises(ValueError, match="most_events must be at least 1"):
         NearbySimulation(shifted, most_events=0)
     with pytest.raises(TypeError, match="simulator must be a function"):
-        calibrated_fit(wrong, observed, simulator=3, seed=1)
+        NearbySimulation(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="prior must be a prior such as"):
         NearbySimulation(shifted, prior=(0, 1))  # pyright: ignore[reportArgumentType]
     options = NearbySimulation(shifted, prior=ist.Uniform([0.0], [1.0]))

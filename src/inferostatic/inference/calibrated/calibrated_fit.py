@@ -253,7 +253,7 @@ def fit_observed(
             simulation,
             score,
             data,
-            _find_first(score, data, calibration),
+            np.clip(_find_first(score, data, calibration), data.low, data.high),
             seed=as_seed(0 if seed is None else seed),
             progress_bar=progress_bar,
         )
@@ -285,7 +285,7 @@ def _require_enough(data: ObservedData) -> None:
             f"a calibrated fit compares means, for which {len(data.x)} observed events are too "
             "few; for single events use ist.confidence_set."
         )
-    if not np.any(data.high > data.low):
+    if not len(data.free):
         raise ValueError("every parameter is fixed, so nothing is left to fit; free at least one.")
 
 

@@ -42,7 +42,7 @@ class MeanTest:
     @property
     def free(self) -> list[int]:
         """Indices of the parameters that the bounds leave free."""
-        return np.flatnonzero(self.data.high > self.data.low).tolist()
+        return self.data.free.tolist()
 
     @property
     def constrained(self) -> np.ndarray:

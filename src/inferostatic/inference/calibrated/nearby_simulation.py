@@ -112,8 +112,8 @@ class Solution:
     def simulation_error(self) -> float:
         """Largest error by simulation over the statistical one, of all free parameters."""
         total, statistical = (
-            np.diag(self.test.covariance(self.theta, simulation=both))[self.test.free]
-            for both in (True, False)
+            np.diag(self.test.covariance(self.theta, simulation=with_simulation))[self.test.free]
+            for with_simulation in (True, False)
         )
         return float(np.sqrt(np.max(total / statistical) - 1))
 
@@ -226,8 +226,7 @@ def _choose_ellipsoid(
     number: int,
 ) -> _Ellipsoid:
     """Some errors wide around the estimate, but at most a quarter of the region in a parameter."""
-    free = np.flatnonzero(data.high > data.low)
-    block = np.ix_(free, free)
+    free, block = data.free, np.ix_(data.free, data.free)
     bound = find_bound(score, data, score.clip(centre))[block]
     if solution is None:
         # How far the start is off, in units of the error, grows with the number of events.
@@ -246,9 +245,8 @@ def find_bound(score: MeanScore, data: ObservedData, theta: np.ndarray) -> np.nd
     away = scores - data.average(scores)
     information = (away * data.share[:, None]).T @ away * data.size / (data.size - 1)
     information += np.diag(data.constraint_precision) / data.size
-    free = np.flatnonzero(data.high > data.low)
-    bound = np.zeros_like(information)
-    bound[np.ix_(free, free)] = np.linalg.pinv(information[np.ix_(free, free)]) / data.size
+    bound, block = np.zeros_like(information), np.ix_(data.free, data.free)
+    bound[block] = np.linalg.pinv(information[block]) / data.size
     return bound
 
 

@@ -33,6 +33,11 @@ class ObservedData:
         nothing, infinite = np.zeros(dim), np.full(dim, np.inf)
         return cls(x, np.ones(len(x)), -infinite, infinite, nothing, nothing)
 
+    @property
+    def free(self) -> np.ndarray:
+        """Indices of the parameters that the bounds leave free."""
+        return np.flatnonzero(self.high > self.low)
+
     @cached_property
     def size(self) -> float:
         """Effective number of events."""

@@ -19,7 +19,7 @@ def choose_start(score: MeanScore, data: ObservedData) -> np.ndarray:
     """A first guess by some of the events: the most likely, or least unlikely, of some points."""
     rows = spread_rows(len(data.x), EVENTS)
     weight = data.weight[rows]
-    low, high = np.maximum(score.low, data.low), np.minimum(score.high, data.high)
+    low, high = score.clip(data.low), score.clip(data.high)
     points = low + np.random.default_rng(0).uniform(size=(POINTS, len(low))) * (high - low)
     first = score.estimators[0]
     # In units of effective events, like the constraints.
@@ -43,7 +43,7 @@ def find_most_likely(score: MeanScore, data: ObservedData) -> np.ndarray:
     from scipy import optimize
 
     first, start = score.estimators[0], choose_start(score, data)
-    low, high = np.maximum(score.low, data.low), np.minimum(score.high, data.high)
+    low, high = score.clip(data.low), score.clip(data.high)
     if not isinstance(first, Estimator):
         return _solve_score(score, data, start)
     width = np.where(high > low, high - low, 1.0)
@@ -67,7 +67,7 @@ def _solve_score(score: MeanScore, data: ObservedData, start: np.ndarray) -> np.
     """Where the mean score, in units of its error, and the constraints are nearest to 0."""
     from scipy import optimize
 
-    low, high = np.maximum(score.low, data.low), np.minimum(score.high, data.high)
+    low, high = score.clip(data.low), score.clip(data.high)
     free, point = high > low, start.copy()
     if not free.any():
         return point

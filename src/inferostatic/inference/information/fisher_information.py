@@ -258,7 +258,7 @@ class FisherInformation:
         )
 
     def _direction(self, direction: str | int | Input) -> np.ndarray:
-        if isinstance(direction, str | int | np.integer):
+        if isinstance(direction, str | int):
             return np.eye(len(self.names))[parameter_index(direction, self.names)]
         vector = as_floats(direction, "direction")
         if vector.shape != (len(self.names),) or not np.isfinite(vector).all():
