@@ -19,15 +19,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from inferostatic.inference.likelihood.objective import PerEvent
 from scipy.stats import chi2
 
 import inferostatic as ist
 from counting import LearnedProfile, PyhfProfile
 from counting import simulator as counting_simulator
 from exact_posterior import exact_moments, exact_samples
-from inferostatic.inference.information.score_response import response
 from inferostatic.inference.likelihood.cross_entropy import CrossEntropy
-from inferostatic.inference.likelihood.objective import PerEvent
 from record import RESULTS, Log
 from trained import COUNTING, DIRICHLET, trained
 
@@ -91,10 +90,10 @@ def fisher(log: Log, name: str) -> None:
 
 def measured_fisher(estimator: ist.Estimator, theta: np.ndarray, seed: int) -> dict[str, Any]:
     """Relative errors, and what the estimator itself says of its error."""
-    found = ist.fisher(estimator, theta=theta, simulator=TOY, n=FISHER_EVENTS, seed=seed)
+    found = ist.fisher(estimator, TOY, theta, n=FISHER_EVENTS, seed=seed)
     exact = np.diag(TOY.fisher(theta))
     scores = TOY.score(drawn(theta, FISHER_EVENTS, (seed,)), theta)
-    responded = response(estimator, theta, TOY, n=RESPONSE_EVENTS, seed=100 + seed)
+    responded = ist.score_response(estimator, theta, TOY, n=RESPONSE_EVENTS, seed=100 + seed)
     return {
         "theta": numbers(theta),
         "scores": numbers(np.diag(found.score_information) / exact - 1),

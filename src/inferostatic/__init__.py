@@ -39,9 +39,11 @@ from .events.readers.root import read_root as read_root
 from .events.simulate import simulate as simulate
 from .inference.calibrated.calibrated_fit import CalibratedFit as CalibratedFit
 from .inference.calibrated.calibrated_fit import calibrated_fit as calibrated_fit
-from .inference.calibrated.calibration import Calibration as Calibration
+from .inference.calibrated.nearby_simulation import NearbySimulation as NearbySimulation
+from .inference.calibrated.score_calibration import ScoreCalibration as ScoreCalibration
 from .inference.centre import CentringReport as CentringReport
 from .inference.centre import centre as centre
+from .inference.centre import centring_report as centring_report
 from .inference.confidence.confidence_set import ConfidenceSet as ConfidenceSet
 from .inference.confidence.confidence_set import confidence_set as confidence_set
 from .inference.confidence.limit_methods import CLs as CLs
@@ -52,6 +54,7 @@ from .inference.confidence.upper_limit import upper_limit as upper_limit
 from .inference.confidence.wilks import Wilks as Wilks
 from .inference.information.fisher import fisher as fisher
 from .inference.information.fisher_information import FisherInformation as FisherInformation
+from .inference.information.score_response import score_response as score_response
 from .inference.likelihood.cross_entropy import CrossEntropyFit as CrossEntropyFit
 from .inference.likelihood.cross_entropy import cross_entropy_fit as cross_entropy_fit
 from .inference.likelihood.likelihood import Likelihood as Likelihood
@@ -60,12 +63,14 @@ from .inference.likelihood.maximum_likelihood import maximum_likelihood as maxim
 from .inference.observables.observable import Observable as Observable
 from .inference.observables.observable import observable as observable
 from .inference.observables.pyhf_export import PyhfWorkspace as PyhfWorkspace
+from .inference.observables.pyhf_export import UncertainRate as UncertainRate
 from .inference.observables.pyhf_export import to_pyhf as to_pyhf
 from .inference.observables.reweight import FarReweighting as FarReweighting
 from .inference.observables.reweight import Reweighting as Reweighting
 from .inference.observables.reweight import reweight as reweight
-from .inference.observables.templates import Reweighted as Reweighted
-from .inference.observables.templates import TemplateChoices as TemplateChoices
+from .inference.observables.template_events import Reweighted as Reweighted
+from .inference.observables.template_events import Simulated as Simulated
+from .inference.observables.templates import Templates as Templates
 from .inference.posterior.grid import Grid as Grid
 from .inference.posterior.importance import Importance as Importance
 from .inference.posterior.nuts import NUTS as NUTS

@@ -156,10 +156,3 @@ def as_trained_point(estimator: AbstractEstimator, theta: Input, name: str = "th
     region = estimator.region
     edges = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
     return as_point(theta, estimator.theta_names, *edges, name)
-
-
-def effective_size(weight: np.ndarray) -> float:
-    """(Σw)²/Σw²: how many events of weight 1 would know a mean as well."""
-    # Scaled first, so that weights of any size have squares.
-    scaled = weight / np.abs(weight).max()
-    return float(scaled.sum() ** 2 / (scaled**2).sum())

@@ -1,7 +1,6 @@
-"""`centre`: make the mean score at every θ vanish, and say how far it was from that."""
+"""Centring: make the mean score at every θ vanish, and report how far it was from that."""
 
 import dataclasses
-from typing import Literal, overload
 
 import numpy as np
 
@@ -9,8 +8,9 @@ from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_seed, kind_of
 from ..learning.centring import Centring, centred
+from ..tables import format_table
 
-#: Events in each half at least: fewer tell nothing.
+#: Events in each half at least: with fewer, nothing can be seen.
 FEWEST_EVENTS = 200
 #: Size of the steps in θ for the mean ratio, as a part of the range of each parameter.
 STEP = 0.05
@@ -37,87 +37,94 @@ class CentringReport:
     events: int
 
     def summary(self) -> str:
-        """A table in words."""
-        ratios = zip(self.mean_ratio, self.mean_ratio_error, strict=True)
-        before, after = (f"{value:.4f} ± {error:.4f}" for value, error in ratios)
-        return "\n".join(
-            [
-                f"Centring by {self.events:,} events, {self.terms} terms",
-                f"{'':44}{'before':>18}{'after':>18}",
-                f"{'mean score at θ, in units of its spread':44}"
-                f"{self.mean_score[0]:18.4f}{self.mean_score[1]:18.4f}",
-                f"{'mean ratio of neighbours, 1 if right':44}{before:>18}{after:>18}",
-            ]
-        )
+        """A table of both measures, before and after."""
+        names = ["mean score at θ, in units of its spread", "mean ratio of neighbours, 1 if right"]
+        columns = {"": names} | {
+            when: [f"{score:.4f}", f"{ratio:.4f} ± {error:.4f}"]
+            for when, score, ratio, error in zip(
+                ("before", "after"),
+                self.mean_score,
+                self.mean_ratio,
+                self.mean_ratio_error,
+                strict=True,
+            )
+        }
+        title = f"Centring by {self.events:,} events, {self.terms} terms"
+        return "\n".join([title, *format_table(columns)])
 
 
-@overload
-def centre(
-    estimator: Estimator, events: Events, *, seed: int = 0, report: Literal[False] = False
-) -> Estimator: ...
-@overload
-def centre(
-    estimator: Estimator, events: Events, *, seed: int = 0, report: Literal[True]
-) -> tuple[Estimator, CentringReport]: ...
-def centre(
-    estimator: Estimator, events: Events, *, seed: int = 0, report: bool = False
-) -> Estimator | tuple[Estimator, CentringReport]:
+def centre(estimator: Estimator, events: Events, *, seed: int = 0) -> Estimator:
     """Subtract a function of θ from a potential, so that the mean score at every θ is 0.
 
     The true score has this property. Errors of a learned potential that depend on θ alone add up
-    over the events of a fit, and are the easiest to repair.
+    over the events of a fit, and are the easiest to repair. `centring_report` measures what it
+    changes.
 
     Args:
         estimator: a trained potential.
         events: simulated at many θ; best those that it was not trained on.
         seed: which events are used for what.
-        report: return a `CentringReport` as well, by halves of the events.
     """
-    if not isinstance(estimator, Estimator):
-        raise TypeError(
-            "centre needs a potential (ist.Estimator), which ist.fit(events, seed=…) trains by "
-            f"default; got {kind_of(estimator)}."
-        )
-    if not isinstance(events, Events):
-        raise TypeError(f"centre takes ist.Events, simulated at many θ; got {kind_of(events)}.")
-    if len(events) < 2 * FEWEST_EVENTS:
-        raise ValueError(
-            f"centring needs at least {2 * FEWEST_EVENTS} simulated events; got {len(events)}."
-        )
-    seed = as_seed(seed)
-    result, record = _centred(estimator, events, np.arange(len(events)), seed)
+    _require_potential_and_events(estimator, events, "centre")
+    result, record = _centre_on(estimator, events, np.arange(len(events)), as_seed(seed))
     words = (
         f"centred by {record.events:,} events: a function of θ with {record.terms} terms is "
         "subtracted"
         if record.terms
-        else "not centred: the mean score at θ cannot be told from 0"
+        else "not centred: the mean score at θ cannot be distinguished from 0"
     )
     history = dataclasses.replace(result.history, choices=(*result.history.choices, words))
-    result = dataclasses.replace(result, history=history)
-    return (result, _report(estimator, events, record, seed)) if report else result
+    return dataclasses.replace(result, history=history)
 
 
-def _centred(
-    est: Estimator, events: Events, rows: np.ndarray, seed: int
-) -> tuple[Estimator, Centring]:
-    x, theta, weight = (np.asarray(part)[rows] for part in (events.x, events.theta, events.weight))
-    return centred(est, x, theta, weight, seed=seed)
+def centring_report(estimator: Estimator, events: Events, *, seed: int = 0) -> CentringReport:
+    """Measure how far an estimator is from centred, and how far it is after `centre`.
 
+    Half of the events centre it, and the other half measure what is left.
 
-def _report(est: Estimator, events: Events, record: Centring, seed: int) -> CentringReport:
+    Args:
+        estimator: a trained potential, before it is centred by these events.
+        events: simulated at many θ; best those that it was not trained on.
+        seed: which events are used for what.
+    """
+    _require_potential_and_events(estimator, events, "centring_report")
+    seed = as_seed(seed)
     order = np.random.default_rng(np.random.SeedSequence([seed, 21])).permutation(len(events))
     one, two = np.array_split(order, 2)
-    before = _mean_score(est, events, two, seed)
-    half, _ = _centred(est, events, one, seed)
-    after = _mean_score(half, events, two, seed)
-    ratios = [_mean_ratio(e, events, two) for e in (est, half)]
+    _, record = _centre_on(estimator, events, np.arange(len(events)), seed)
+    half, _ = _centre_on(estimator, events, one, seed)
+    ratios = [_mean_ratio(each, events, two) for each in (estimator, half)]
     return CentringReport(
-        mean_score=(before, after),
+        mean_score=(
+            _mean_score(estimator, events, two, seed),
+            _mean_score(half, events, two, seed),
+        ),
         mean_ratio=(ratios[0][0], ratios[1][0]),
         mean_ratio_error=(ratios[0][1], ratios[1][1]),
         terms=record.terms,
         events=record.events,
     )
+
+
+def _require_potential_and_events(estimator: object, events: object, name: str) -> None:
+    if not isinstance(estimator, Estimator):
+        raise TypeError(
+            f"{name} needs a potential (ist.Estimator), which ist.fit(events, seed=…) trains by "
+            f"default; got {kind_of(estimator)}."
+        )
+    if not isinstance(events, Events):
+        raise TypeError(f"{name} takes ist.Events, simulated at many θ; got {kind_of(events)}.")
+    if len(events) < 2 * FEWEST_EVENTS:
+        raise ValueError(
+            f"centring needs at least {2 * FEWEST_EVENTS} simulated events; got {len(events)}."
+        )
+
+
+def _centre_on(
+    est: Estimator, events: Events, rows: np.ndarray, seed: int
+) -> tuple[Estimator, Centring]:
+    x, theta, weight = (np.asarray(part)[rows] for part in (events.x, events.theta, events.weight))
+    return centred(est, x, theta, weight, seed=seed)
 
 
 def _mean_score(est: Estimator, events: Events, rows: np.ndarray, seed: int) -> float:

@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 
-from inferostatic.inference.calibrated import response_model as smooth
+from inferostatic.inference.calibrated import response_model
 from inferostatic.inference.calibrated.response_model import (
-    Coordinates,
-    degrees_up_to,
+    PolynomialCoordinates,
     learn_covariance,
     learn_mean,
-    legendre,
 )
 
 LOW, HIGH = np.array([-1.0, 2.0]), np.array([3.0, 2.5])
-BOX = Coordinates.of_box(LOW, HIGH)
+BOX = PolynomialCoordinates.of_box(LOW, HIGH)
 
 
 def drawn(n, seed):
@@ -24,19 +22,6 @@ def drawn(n, seed):
 def curve(theta):
     u, v = BOX(theta).T
     return np.stack([1 + u - 0.5 * u * v**2, np.sin(2 * u) + v], axis=1)
-
-
-def test_legendre_products_are_orthonormal_on_the_box() -> None:
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    points = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
-    weight = np.outer(weights, weights).ravel() / 4
-    terms = legendre(points, degrees_up_to(2, 5))
-    np.testing.assert_allclose(terms.T * weight @ terms, np.eye(terms.shape[1]), atol=1e-12)
-
-
-def test_the_number_of_terms_is_bounded() -> None:
-    assert len(degrees_up_to(2, 6)) == 28
-    assert len(degrees_up_to(10, 6)) <= 100
 
 
 def test_the_error_of_a_mean_is_what_it_says() -> None:
@@ -59,11 +44,11 @@ def test_shrunk_coefficients_are_the_mixture_of_their_posteriors() -> None:
     rng = np.random.default_rng(8)
     design, degree = rng.normal(size=(40, 4)), np.array([0, 0, 1, 2])
     gram, products = design.T @ design, rng.normal(size=(4, 2)) * 6
-    mean, covariance = smooth._shrunk(gram, products, degree)
+    mean, covariance = response_model._shrink(gram, products, degree)
     for part, b in enumerate(products.T):
         logs, means, spreads = [], [], []
-        for variance in smooth.VARIANCES:
-            for fall in smooth.FALLS:
+        for variance in response_model.VARIANCES:
+            for fall in response_model.FALLS:
                 law = np.diag(variance * fall**degree)
                 spread = np.linalg.inv(np.linalg.inv(law) + gram)
                 logs.append(b @ spread @ b / 2 - np.linalg.slogdet(np.eye(4) + law @ gram)[1] / 2)
@@ -108,7 +93,7 @@ def test_slopes_are_those_of_the_curve() -> None:
 def test_coordinates_of_a_normal_law_follow_its_axes() -> None:
     covariance = np.array([[4.0, 1.9], [1.9, 1.0]])
     points = np.random.default_rng(3).multivariate_normal([1, 2], covariance, 100_000)
-    place = Coordinates.of_normal(np.array([1.0, 2.0]), covariance)(points)
+    place = PolynomialCoordinates.of_normal(np.array([1.0, 2.0]), covariance)(points)
     np.testing.assert_allclose(np.cov(place.T), np.eye(2) / 4, atol=0.01)
 
 
@@ -149,9 +134,9 @@ def test_beyond_the_events_a_mean_goes_on_straight(ball) -> None:
     rng = np.random.default_rng(3)
     theta = rng.uniform(-1, 1, size=(4000, 2))
     values = np.sin(2 * theta[:, :1]) + theta[:, 1:] ** 2 + 0.1 * rng.normal(size=(4000, 1))
-    coordinates = Coordinates.of_box(np.full(2, -1.0), np.full(2, 1.0))
+    coordinates = PolynomialCoordinates.of_box(np.full(2, -1.0), np.full(2, 1.0))
     if ball:
-        coordinates = Coordinates.of_normal(np.zeros(2), np.eye(2) / 4)
+        coordinates = PolynomialCoordinates.of_normal(np.zeros(2), np.eye(2) / 4)
     mean = learn_mean(theta, values, coordinates, degree=6)
     # Outside a face of the cube only the component across it goes on, hence along an axis.
     direction = np.array([0.6, 0.8]) if ball else np.array([1.0, 0.0])

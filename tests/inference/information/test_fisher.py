@@ -13,11 +13,12 @@ import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
 from inferostatic.inference.information.fisher import fisher
 from inferostatic.inference.information.fisher_information import FisherInformation
+from inferostatic.inference.information.score_response import score_response
 from inferostatic.inference.information.symmetric_matrices import (
     Moments,
-    congruence,
-    packed,
-    unpacked,
+    map_congruence,
+    pack_triangle,
+    unpack_triangle,
 )
 from inferostatic.inference.likelihood.second_derivatives import Curvature, slope_jumps
 from random_estimators import random_estimator
@@ -58,7 +59,7 @@ def test_the_diagonal_is_within_three_percent_over_the_prior() -> None:
     rng = np.random.default_rng(5)
     estimator, errors = exact_dirichlet(), []
     for seed, theta in enumerate(rng.uniform(0.95, 4.55, (5, 3))):
-        information = fisher(estimator, theta=theta, simulator=TOY, n=30_000, seed=seed)
+        information = fisher(estimator, TOY, theta, n=30_000, seed=seed)
         exact = TOY.fisher(theta).diagonal()
         errors.append(np.abs(information.score_information.diagonal() / exact - 1))
         np.testing.assert_allclose(information.hessian_information.diagonal(), exact, rtol=1e-6)
@@ -79,8 +80,8 @@ def test_standard_errors_are_the_scatter_over_repetitions() -> None:
     np.testing.assert_allclose(many[0].mean_score_error, scatter, rtol=0.3)
     scatter = np.std([one.bias for one in many], axis=0, ddof=1)
     np.testing.assert_allclose(many[0].bias_error, scatter, rtol=0.3)
-    scatter = np.std([one.profiled("a").score_information for one in many], ddof=1)
-    assert many[0].profiled("a").score_error.item() == pytest.approx(scatter, rel=0.3)
+    scatter = np.std([one.profile("a").score_information for one in many], ddof=1)
+    assert many[0].profile("a").score_error.item() == pytest.approx(scatter, rel=0.3)
     scatter = np.std([one.disagreement.difference for one in many], axis=0, ddof=1)
     np.testing.assert_allclose(many[0].disagreement.error, scatter, rtol=0.35)
 
@@ -133,13 +134,13 @@ def test_the_bias_is_that_of_the_estimate_to_first_order(wrong: FisherInformatio
 def test_projecting_and_profiling_are_parts_of_the_matrix_and_of_its_inverse(
     wrong: FisherInformation,
 ) -> None:
-    projected = wrong.projected(["c", "a"])
+    projected = wrong.project(["c", "a"])
     assert projected.names == ("c", "a")
     np.testing.assert_array_equal(projected.theta, THETA[[2, 0]])
     part = np.ix_([2, 0], [2, 0])
     np.testing.assert_allclose(projected.score_information, wrong.score_information[part])
     np.testing.assert_allclose(projected.hessian_error, wrong.hessian_error[part])
-    profiled = wrong.profiled([2, 0])
+    profiled = wrong.profile([2, 0])
     np.testing.assert_allclose(profiled.bound(10), wrong.bound(10)[part], rtol=1e-9)
     np.testing.assert_allclose(profiled.sandwich(10), wrong.sandwich(10)[part], rtol=1e-9)
     np.testing.assert_allclose(
@@ -156,16 +157,16 @@ def test_projecting_and_profiling_are_parts_of_the_matrix_and_of_its_inverse(
 
 
 def test_known_and_fitted_parameters_can_be_mixed_in_any_order(wrong: FisherInformation) -> None:
-    one = wrong.profiled(["a", "b"]).projected("a")
-    other = wrong.projected(["a", "c"]).profiled("a")
+    one = wrong.profile(["a", "b"]).project("a")
+    other = wrong.project(["a", "c"]).profile("a")
     for name in ("bound", "sandwich"):
         np.testing.assert_allclose(getattr(one, name)(), getattr(other, name)(), rtol=1e-9)
     np.testing.assert_allclose(one.hessian_error, other.hessian_error, rtol=1e-9)
     np.testing.assert_allclose(
-        wrong.profiled(["a", "b"]).profiled("b").bound(), wrong.bound()[1:2, 1:2], rtol=1e-9
+        wrong.profile(["a", "b"]).profile("b").bound(), wrong.bound()[1:2, 1:2], rtol=1e-9
     )
     np.testing.assert_allclose(
-        wrong.profiled(["a", "b", "c"]).score_information, wrong.score_information
+        wrong.profile(["a", "b", "c"]).score_information, wrong.score_information
     )
 
 
@@ -180,7 +181,7 @@ def test_an_ellipse_holds_its_level(found: FisherInformation) -> None:
     np.testing.assert_allclose(
         found.ellipse(0, 2, 0.9, n_events=50, sandwich=True), border, rtol=0.05
     )
-    known = found.projected(["a", "c"]).ellipse(0, 1, 0.9, n_events=50)
+    known = found.project(["a", "c"]).ellipse(0, 1, 0.9, n_events=50)
     assert np.ptp(known[:, 0]) < np.ptp(border[:, 0])
 
 
@@ -317,10 +318,11 @@ def test_packing_and_congruence() -> None:
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(4, 4))
     matrix = matrix + matrix.T
-    np.testing.assert_array_equal(unpacked(packed(matrix), 4), matrix)
+    np.testing.assert_array_equal(unpack_triangle(pack_triangle(matrix), 4), matrix)
     transform = rng.normal(size=(2, 4))
     np.testing.assert_allclose(
-        unpacked(congruence(transform) @ packed(matrix), 2), transform @ matrix @ transform.T
+        unpack_triangle(map_congruence(transform) @ pack_triangle(matrix), 2),
+        transform @ matrix @ transform.T,
     )
 
 
@@ -344,20 +346,19 @@ X = dirichlet(100)
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ({"x": X}, TypeError, "needs theta"),
-        ({"theta": THETA}, TypeError, "either events"),
-        ({"x": X, "theta": THETA, "simulator": TOY}, TypeError, "either events"),
-        ({"theta": THETA, "simulator": TOY}, TypeError, "needs a seed"),
-        ({"theta": THETA, "simulator": TOY, "n": 0, "seed": 1}, ValueError, "n must be at least 1"),
-        ({"theta": THETA, "simulator": 3, "seed": 1}, TypeError, "simulator must be a function"),
+        ({"x": X, "theta": THETA, "seed": 1}, TypeError, "n and seed belong to a simulator"),
+        ({"x": X, "theta": THETA, "n": 100}, TypeError, "here x are events"),
+        ({"x": TOY, "theta": THETA}, TypeError, "needs a seed"),
+        ({"x": TOY, "theta": THETA, "n": 0, "seed": 1}, ValueError, "n must be at least 1"),
+        ({"x": type(TOY), "theta": THETA}, TypeError, "simulator must be a function"),
         (
-            {"theta": THETA, "simulator": TOY, "weight": np.ones(5), "seed": 1},
+            {"x": TOY, "theta": THETA, "weight": np.ones(5), "seed": 1},
             TypeError,
             "weight belongs to events",
         ),
         ({"x": X, "theta": [1.0, 2.0]}, ValueError, "each of a, b, c; got shape"),
         ({"x": X, "theta": [9.0, 2.0, 2.0]}, ValueError, "trained region"),
-        ({"x": X, "theta": [np.nan, 2.0, 2.0]}, ValueError, "theta must be finite"),
+        ({"x": X, "theta": [np.nan, 2.0, 2.0]}, ValueError, "theta has NaN or infinite"),
         ({"x": X[:0], "theta": THETA}, ValueError, "no events"),
         ({"x": X[:1], "theta": THETA}, ValueError, "many of them"),
         ({"x": X[0], "theta": THETA}, ValueError, "two axes"),
@@ -395,12 +396,12 @@ def test_events_outside_the_trained_range_and_few_events_are_warned_about() -> N
 
 
 def test_parameters_and_levels_that_do_not_exist(found: FisherInformation) -> None:
-    with pytest.raises(ValueError, match="the parameters are a, b, c, or indices from 0 to 2"):
-        found.projected("d")
-    with pytest.raises(ValueError, match="got 3"):
-        found.profiled([0, 3])
-    with pytest.raises(ValueError, match="each parameter once"):
-        found.profiled(["a", "a"])
+    with pytest.raises(ValueError, match=r"'d' is no parameter; they are a, b, c \(0 to 2\)"):
+        found.project("d")
+    with pytest.raises(ValueError, match="3 is no parameter"):
+        found.profile([0, 3])
+    with pytest.raises(ValueError, match="each only once"):
+        found.profile(["a", "a"])
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         found.ellipse("a", "b", 68)
     with pytest.raises(ValueError, match="n_events must be a positive"):
@@ -419,13 +420,14 @@ def test_undetermined_parameters_are_named() -> None:
     broken = dataclasses.replace(information, score_information=blind)
     with pytest.raises(ValueError, match=r"not positive along .*theta0 .*theta1"):
         broken.bound()
-    assert broken.projected(0).bound().item() == pytest.approx(1)
+    assert broken.project(0).bound().item() == pytest.approx(1)
 
 
-def test_the_response_is_simulated_on_request() -> None:
+def test_a_simulated_response_is_added() -> None:
     toy, theta = ist.toys.Dirichlet(), np.array([2.0, 1.5, 3.0])
     wrong = exact_dirichlet(low=0.5, stretch=0.8)
-    found = fisher(wrong, theta=theta, simulator=toy, n=20_000, seed=1, response=True)
+    response = score_response(wrong, theta, toy, n=20_000, seed=1)
+    found = fisher(wrong, toy, theta, n=20_000, seed=1).add_response(response)
     assert found.response is not None
     # A factor in front of the score changes nothing in what it tells.
     exact = np.diag(toy.fisher(theta))
@@ -433,5 +435,6 @@ def test_the_response_is_simulated_on_request() -> None:
     assert np.all(np.abs(np.diag(found.response.information) - exact) < 4 * error + 0.01 * exact)
     assert np.all(np.diag(found.score_information) < 0.75 * exact)
     assert "Seen as a statistic" in found.summary()
-    with pytest.raises(TypeError, match="response=True needs a simulator"):
-        fisher(wrong, toy(np.tile(theta, (100, 1)), np.random.default_rng(0)), theta, response=True)
+    elsewhere = dataclasses.replace(response, theta=theta + 1)
+    with pytest.raises(ValueError, match=r"must be that of a, b, c at θ = .* at \[3.0, 2.5, 4.0\]"):
+        found.add_response(elsewhere)

@@ -15,8 +15,9 @@ from scipy import optimize, stats
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
 from inferostatic.inference.observables.observable import observable
-from inferostatic.inference.observables.pyhf_export import to_pyhf
-from inferostatic.inference.observables.templates import Reweighted, TemplateChoices
+from inferostatic.inference.observables.pyhf_export import UncertainRate, to_pyhf
+from inferostatic.inference.observables.template_events import Reweighted, Simulated
+from inferostatic.inference.observables.templates import Templates
 
 # pyhf validates through a part of jsonschema that is going to be replaced.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")
@@ -25,7 +26,10 @@ TOY = ist.toys.Dirichlet(3)
 DIRICHLET, NORMAL = exact_dirichlet(), exact_normal()
 REF, N = 0.3, 1000
 SCORE = observable(NORMAL, [REF])
-FINE = TemplateChoices(most_bins=60, mc_errors=False)
+
+
+def fine_bins(x) -> Templates:
+    return Templates(Reweighted(x), most_bins=60, mc_errors=False)
 
 
 def normal(theta, rng):
@@ -43,7 +47,7 @@ OBSERVED = normal_events(0.35, N, 3)
 
 @pytest.fixture(scope="module")
 def fine():
-    return to_pyhf(SCORE, Reweighted(REFERENCE), observed=OBSERVED, templates=FINE)
+    return to_pyhf(SCORE, fine_bins(REFERENCE), observed=OBSERVED)
 
 
 def content(ws, theta: float) -> np.ndarray:
@@ -121,14 +125,15 @@ def test_pyhf_reads_the_file_and_its_own_inference_agrees(fine, tmp_path):
 
 
 def test_simulated_and_stored_templates_serve_too():
-    choices = TemplateChoices(shift={"theta0": 0.15}, events=100_000, mc_errors=False)
-    simulated = to_pyhf(SCORE, normal, observed=OBSERVED, templates=choices, seed=5)
+    options: dict[str, Any] = {"shift": {"theta0": 0.15}, "mc_errors": False}
+    source = Simulated(normal, seed=5, events=100_000)
+    simulated = to_pyhf(SCORE, Templates(source, **options), observed=OBSERVED)
     assert simulated.templates.noise["theta0"] < 0.01
     theta = np.repeat([[REF], [REF - 0.15], [REF + 0.15]], 50_000, axis=0)
     stored = ist.Events(
         x=normal(theta, np.random.default_rng(6)), theta=theta, weight=np.full(len(theta), 2.0)
     )
-    from_events = to_pyhf(SCORE, stored, observed=OBSERVED, templates=choices)
+    from_events = to_pyhf(SCORE, Templates(stored, **options), observed=OBSERVED)
     assert from_events.templates.shift["theta0"] == pytest.approx(0.15)
     for ws in (simulated, from_events):
         exact = binned_interval(ws)
@@ -142,8 +147,7 @@ def test_few_simulated_events_widen_the_interval():
     few = Reweighted(REFERENCE[::50])
     widths = []
     for mc_errors in (False, True):
-        choices = TemplateChoices(most_bins=12, mc_errors=mc_errors)
-        ws = to_pyhf(SCORE, few, expected=N, templates=choices)
+        ws = to_pyhf(SCORE, Templates(few, most_bins=12, mc_errors=mc_errors), expected=N)
         widths.append(np.ptp(ws.interval()))
     # Asimov data: the templates' variance of 1/4000 adds to that of the data, 1/1000.
     assert widths[1] / widths[0] == pytest.approx(math.sqrt(1 + 1000 / 4000), rel=0.02)
@@ -155,14 +159,15 @@ def rate(theta):
 
 @pytest.mark.parametrize("luminosity", [None, 0.05])
 def test_a_rate_and_its_uncertainty_enter(luminosity):
-    ws = to_pyhf(SCORE, Reweighted(REFERENCE), rate=rate, luminosity=luminosity, templates=FINE)
+    expected = rate if luminosity is None else UncertainRate(rate, luminosity)
+    ws = to_pyhf(SCORE, fine_bins(REFERENCE), expected=expected)
     assert ws.expected == pytest.approx(N)
     spread = 1 / N + (luminosity or 0.0) ** 2
     information = N * ws.templates.kept["theta0"] + 0.8**2 / spread
     assert np.ptp(ws.interval()) / 2 == pytest.approx(information**-0.5, rel=0.015)
     if luminosity is None:
         ours = ist.maximum_likelihood(NORMAL, OBSERVED, rate=rate)
-        seen = to_pyhf(SCORE, Reweighted(REFERENCE), observed=OBSERVED, rate=rate, templates=FINE)
+        seen = to_pyhf(SCORE, fine_bins(REFERENCE), observed=OBSERVED, expected=rate)
         ends = seen.interval()
         assert np.ptp(ends) == pytest.approx(np.ptp(ours.interval()[0]), rel=0.02)
         assert ends.mean() == pytest.approx(ours.theta[0], abs=0.3 * ours.errors[0])
@@ -182,7 +187,7 @@ def test_an_efficient_score_gives_the_profile_interval_of_its_parameter():
     x_ref = TOY(np.tile(ours.theta, (100_000, 1)), np.random.default_rng(9))
     information = observable(DIRICHLET, ours.theta).information(x_ref)
     efficient = observable(DIRICHLET, ours.theta, direction="a", information=information)
-    ws = to_pyhf(efficient, Reweighted(x_ref), observed=X_SEEN, templates=FINE)
+    ws = to_pyhf(efficient, fine_bins(x_ref), observed=X_SEEN)
     assert ws.poi == "a"
     ends, expected = ws.interval(), ours.interval()[0]
     kept = ws.templates.kept["a"]
@@ -193,14 +198,8 @@ def test_an_efficient_score_gives_the_profile_interval_of_its_parameter():
 
 def test_a_constrained_parameter_is_profiled():
     plain = observable(DIRICHLET, POINT, direction="a")
-    for sd in (0.05, 0.3):  # narrow, modelled at its own ±1, and wider than what the data tell
-        ws = to_pyhf(
-            plain,
-            Reweighted(X_REF),
-            expected=DIRICHLET_N,
-            constraints={"b": (3.0, sd)},
-            templates=FINE,
-        )
+    for sd in (0.05, 0.3):  # narrow, modelled at its own ±1, and wider than what the data say
+        ws = to_pyhf(plain, fine_bins(X_REF), expected=DIRICHLET_N, constraints={"b": (3.0, sd)})
         binned = plain.binned_information(X_REF, ws.templates.nominal.bins)[:2, :2]
         total = DIRICHLET_N * binned + np.diag([0, sd**-2])
         exact = np.sqrt(np.linalg.inv(total)[0, 0])
@@ -209,8 +208,8 @@ def test_a_constrained_parameter_is_profiled():
 
 def test_all_components_measure_one_parameter_with_the_others_free():
     full = observable(DIRICHLET, POINT)
-    choices = TemplateChoices(most_bins=216, max_relative_error=0.2, mc_errors=False)
-    ws = to_pyhf(full, Reweighted(X_REF), expected=DIRICHLET_N, poi="a", templates=choices)
+    templates = Templates(Reweighted(X_REF), most_bins=216, max_relative_error=0.2, mc_errors=False)
+    ws = to_pyhf(full, templates, expected=DIRICHLET_N, poi="a")
     binned = full.binned_information(X_REF, ws.templates.nominal.bins)
     exact = np.sqrt(np.linalg.inv(DIRICHLET_N * binned)[0, 0])
     assert np.ptp(ws.interval()) / 2 == pytest.approx(exact, rel=0.04)
@@ -222,10 +221,7 @@ def test_all_components_measure_one_parameter_with_the_others_free():
 def test_a_projection_measures_its_strength():
     direction = np.array([0.1, 0.0, -0.1])
     ws = to_pyhf(
-        observable(DIRICHLET, POINT, direction=direction),
-        Reweighted(X_REF),
-        expected=DIRICHLET_N,
-        templates=FINE,
+        observable(DIRICHLET, POINT, direction=direction), fine_bins(X_REF), expected=DIRICHLET_N
     )
     assert ws.poi == "strength"
     exact = (
@@ -247,17 +243,24 @@ def test_misuse_is_answered_by_a_sentence(monkeypatch):
     full = observable(DIRICHLET, POINT)
     refused(TypeError, "needs an observable", NORMAL, some, expected=10)
     refused(TypeError, "templates are made from a simulator", SCORE, REFERENCE, expected=10)
-    refused(ValueError, "needs a seed", SCORE, normal, expected=10)
+    refused(TypeError, r"needs a seed: ist.Simulated", SCORE, normal, expected=10)
     refused(ValueError, "how many events are expected", SCORE, some)
-    refused(ValueError, "not both", SCORE, some, expected=10, rate=rate)
     refused(ValueError, "must be positive and finite", SCORE, some, expected=-1)
-    refused(ValueError, "luminosity is an uncertainty", SCORE, some, expected=10, luminosity=0.1)
-    refused(ValueError, "between 0 and 1", SCORE, some, rate=rate, luminosity=2.0)
+    with pytest.raises(TypeError, match="rate must be a function.*the normalisation is free"):
+        UncertainRate(10, 0.1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        UncertainRate(rate, luminosity=2.0)
+    with pytest.raises(TypeError, match="simulator must be a function"):
+        Simulated(3, seed=1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="events must be at least 1"):
+        Simulated(normal, seed=1, events=0)
+    with pytest.raises(ValueError, match="most_bins must be at least 1"):
+        Templates(some, most_bins=0)
     refused(ValueError, "one of a, b, c; got None", full, Reweighted(X_REF), expected=10)
     refused(ValueError, "observed has NaN", SCORE, some, observed=[[np.nan]])
     refused(
         ValueError,
-        "too little to measure theta0, theta1 at once",
+        "says too little to measure theta0, theta1 at once",
         observable(exact_normal(dim=2), [0.0, 0.0], direction="theta0"),
         Reweighted(np.random.default_rng(1).normal(size=(20_000, 2))),
         expected=N,
@@ -267,10 +270,10 @@ def test_misuse_is_answered_by_a_sentence(monkeypatch):
     refused(ValueError, r"no events were made at θ = \[0.3\]", SCORE, apart, expected=N)
     alone = ist.Events(x=REFERENCE[::200], theta=np.full((1000, 1), REF))
     refused(ValueError, "two points theta_ref ± shift along theta0", SCORE, alone, expected=N)
-    wide = TemplateChoices(shift={"theta0": 9.0})
-    refused(ValueError, "trained region, so at most 2.7", SCORE, some, expected=N, templates=wide)
-    far = TemplateChoices(shift={"theta0": 2.5})
-    refused(ValueError, "of the events effective", SCORE, some, expected=N, templates=far)
+    wide = Templates(some, shift={"theta0": 9.0})
+    refused(ValueError, "trained region, so at most 2.7", SCORE, wide, expected=N)
+    far = Templates(some, shift={"theta0": 2.5})
+    refused(ValueError, "of the events effective", SCORE, far, expected=N)
     edge = observable(NORMAL, [2.999])
     refused(ValueError, "so near to the edge", edge, some, expected=N)
     direct = observable(ist.ScoreEstimator(**vars(exact_normal())), [REF])

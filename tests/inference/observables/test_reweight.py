@@ -8,7 +8,7 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
-from inferostatic.inference.observables.pareto_tail import tail_index
+from inferostatic.inference.observables.pareto_tail import find_tail_index
 from inferostatic.inference.observables.reweight import FarReweighting, Reweighting, reweight
 from random_estimators import random_estimator
 
@@ -121,19 +121,19 @@ def test_a_direct_ratio_network_serves_as_well() -> None:
 def test_the_tail_index_of_pareto_weights(shape: float) -> None:
     weight = 1 + np.random.default_rng(3).pareto(1 / shape, 100_000)
     # The index of 950 weights scatters by (1 + k)/√950.
-    assert tail_index(weight) == pytest.approx(shape, abs=4 * (1 + shape) / np.sqrt(950))
+    assert find_tail_index(weight) == pytest.approx(shape, abs=4 * (1 + shape) / np.sqrt(950))
 
 
 def test_the_tail_index_agrees_with_another_library() -> None:
     # What arviz 0.23.4, psislw(log(weight))[1], gives for these weights.
     weight = np.exp(np.random.default_rng(5).normal(0, 1.5, 20_000))
-    assert tail_index(weight) == pytest.approx(0.4097, abs=0.02)
+    assert find_tail_index(weight) == pytest.approx(0.4097, abs=0.02)
 
 
 def test_few_or_equal_weights_have_no_tail_to_tell_of() -> None:
-    assert np.isnan(tail_index(np.random.default_rng(0).uniform(size=50)))
-    assert tail_index(np.ones(1000)) == -np.inf
-    assert np.isnan(tail_index(np.repeat([1.0, 2.0], [9990, 10])))
+    assert np.isnan(find_tail_index(np.random.default_rng(0).uniform(size=50)))
+    assert find_tail_index(np.ones(1000)) == -np.inf
+    assert np.isnan(find_tail_index(np.repeat([1.0, 2.0], [9990, 10])))
 
 
 # Too far, or wrong.

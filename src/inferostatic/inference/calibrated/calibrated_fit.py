@@ -19,38 +19,23 @@ import numpy as np
 
 from ...estimator.estimator import Estimator
 from ...events.events import Events
-from ...events.simulate import simulate_at
 from ...inputs import Input, as_seed, warn_user
-from ...world.priors.prior import AbstractPrior
+from ...tables import format_table
 from ...world.simulator import Simulator
-from ..arguments import as_events, as_level, parameter_index
+from ..arguments import ONE_SIGMA, as_events, as_level, parameter_index, parameter_indices
 from ..chi_square import chi2_quantile
-from .calibration import Calibration, Expectation, some_of
 from .goodness_of_fit import goodness_of_fit
+from .mean_score import MeanScore
 from .mean_test import MeanTest
-from .response_model import Coordinates
+from .nearby_simulation import NearbySimulation, Solution, find_bound, fit_nearby
+from .observed_data import ObservedData
+from .score_calibration import ScoreCalibration, compare_means
+from .starting_point import choose_start, find_most_likely
 
 #: Times that the anchor is moved to the estimate.
 MOVES = 4
-#: Events and points at which the fit looks for its start.
-START_EVENTS, START_POINTS = 500, 400
-#: Events simulated to come near, then at least, and those added for each observed one.
-FIRST_EVENTS, LEAST_EVENTS, EVENTS_PER_OBSERVED = 20_000, 150_000, 100
-#: Width of their law in units of the error: narrow enough for the mean to be nearly linear there,
-#: and wide enough for its slopes to be known to this part, or twice as much where it bends.
-SLOPE_ERROR, WIDTHS, BENDING = 0.04, (1.5, 3.5), 2.5
-#: Factors between the covariance and its bound that a design follows.
-LIMITS = (0.5, 2.0)
-#: Observed events up to which the network's own maximum is trusted to about its error.
-TRUSTED_EVENTS = 1000
-#: Error by simulation, in units of the statistical one, beyond which an estimate is no arrival: the
-#: means hardly seem to change with θ there.
-UNKNOWN = 5.0
-#: Times that a second stage simulates few events to come near, and many as it needs more or was
-#: elsewhere.
-COMING, STAYING = 8, 3
-#: Radii of its events by which an estimate may move at a time: further off their mean says little.
-LONGEST = 2.0
+#: Distance from an edge of the simulated region, as a part of its width, that counts as at it.
+EDGE = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -59,12 +44,13 @@ class CalibratedFit:
 
     Attributes:
         theta: the estimate, shape (d,).
-        covariance: of the estimate, with the error by finitely many simulated events.
-        statistical: of the estimate, by the observed events alone.
+        covariance: of the estimate, with the error by finitely many simulated events; 0 for a
+            fixed parameter.
+        statistical: of the estimate, by the observed events and constraints alone.
         p_value: of the means of the observables, given the estimate: small if the data look like
             none of the simulated events.
         sensitivity: error of an ideal fit by the learned Fisher information over that reached, for
-            each parameter; near 1 if nothing was lost.
+            each parameter; near 1 if nothing was lost, NaN for a fixed one.
         events: observed events.
         simulated: simulated events behind the expectation.
         names: of the parameters.
@@ -88,16 +74,16 @@ class CalibratedFit:
     @property
     def simulation_fraction(self) -> np.ndarray:
         """Error by finitely many simulated events over the statistical one, for each parameter."""
-        statistical = np.diag(self.statistical)
-        return np.sqrt(np.maximum(np.diag(self.covariance) / statistical - 1, 0))
+        total, statistical = np.diag(self.covariance), np.diag(self.statistical)
+        return np.sqrt(np.maximum(total / np.where(total > 0, statistical, 1) - 1, 0))
 
     def distance(self, theta: Input, parameters: Sequence[str | int] | None = None) -> float:
         """How far θ is from the data: a χ² with as many degrees of freedom as parameters are fixed.
 
         Args:
             theta: a point, shape (d,).
-            parameters: those that are fixed there, by name or number; the others are chosen as the
-                data like them best. All unless given.
+            parameters: those that are fixed there, by name or index; the others are chosen as the
+                data like them best. All by default.
         """
         point = np.asarray(theta, np.float64)
         if point.shape != self.theta.shape:
@@ -105,54 +91,57 @@ class CalibratedFit:
                 f"theta must be one point of {len(self.names)} parameters; got shape {point.shape}."
             )
         chosen = range(len(self.names)) if parameters is None else parameters
-        fixed = sorted(parameter_index(parameter, self.names) for parameter in chosen)
-        return self._test.profiled(point, fixed, self.theta)
+        fixed = sorted(parameter_indices(chosen, self.names))
+        for j in set(fixed) - set(self._test.free):
+            if point[j] != self.theta[j]:
+                raise ValueError(
+                    f"{self.names[j]} was fixed at {self.theta[j]:.6g} in this fit; got "
+                    f"{point[j]:.6g}. Leave it there, or fit again with it free."
+                )
+        return self._test.profile(point, fixed, self.theta)
 
-    def interval(self, level: float = 0.68) -> np.ndarray:
+    def interval(self, level: float = ONE_SIGMA) -> np.ndarray:
         """Confidence interval of each parameter, shape (d, 2), the others profiled."""
         bound = chi2_quantile(as_level(level), 1)
-        return np.array([self._test.ends(j, bound, self.theta) for j in range(len(self.theta))])
+        return np.array(
+            [self._test.find_ends(j, bound, self.theta) for j in range(len(self.theta))]
+        )
 
     def contour(
-        self, first: str | int, second: str | int, level: float = 0.68, *, points: int = 60
+        self, first: str | int, second: str | int, level: float = ONE_SIGMA, *, points: int = 60
     ) -> np.ndarray:
         """Outline of the confidence region of two parameters, shape (points, 2)."""
         bound = chi2_quantile(as_level(level), 2)
         i, j = parameter_index(first, self.names), parameter_index(second, self.names)
         if i == j:
             raise ValueError(f"contour takes two different parameters; got {first!r} twice.")
-        return self._test.outline(i, j, bound, self.theta, points)
+        for parameter in (i, j):
+            if parameter not in self._test.free:
+                raise ValueError(
+                    f"contour takes two free parameters; {self.names[parameter]} was fixed."
+                )
+        return self._test.trace_outline(i, j, bound, self.theta, points)
 
-    def summary(self, level: float = 0.68) -> str:
-        """A table in words."""
-        width = max(len("parameter"), *(len(name) for name in self.names))
-        lines = [
-            f"Calibrated fit to {self.events:,} events, expectation from {self.simulated:,} "
-            "simulated ones",
-            f"{'parameter':{width}}    estimate     error   {f'{level:.0%} interval':24}"
-            "simulation  sensitivity",
-        ]
-        rows = zip(
-            self.names,
-            self.theta,
-            self.errors,
-            self.interval(level),
-            self.simulation_fraction,
-            self.sensitivity,
-            strict=True,
+    def summary(self, level: float = ONE_SIGMA) -> str:
+        """A table of the parameters, with the p-value of the fit."""
+        columns = {
+            "parameter": list(self.names),
+            "estimate": [f"{value:.5g}" for value in self.theta],
+            "error": [f"{error:.2g}" if error > 0 else "fixed" for error in self.errors],
+            f"{level:.0%} interval": [f"{a:.5g} to {b:.5g}" for a, b in self.interval(level)],
+            "simulation": [f"{part:.2f}" for part in self.simulation_fraction],
+            "sensitivity": [f"{value:.2f}" for value in self.sensitivity],
+        }
+        return "\n".join(
+            [
+                f"Calibrated fit to {self.events:,} events, expectation from {self.simulated:,} "
+                "simulated ones",
+                *format_table(columns),
+                "simulation: error by simulated events over the statistical one; sensitivity: "
+                "error of an ideal fit over this one",
+                f"p-value of the observables' means: {self.p_value:.3g}",
+            ]
         )
-        for name, value, error, (low, high), part, sensitivity in rows:
-            interval = f"{low:.5g} to {high:.5g}"
-            lines.append(
-                f"{name:{width}}{value:12.5g}{error:10.2g}   {interval:24}{part:10.2f}"
-                f"{sensitivity:13.2f}"
-            )
-        lines.append(
-            "simulation: error by simulated events over the statistical one; sensitivity: error of "
-            "an ideal fit over this one"
-        )
-        lines.append(f"p-value of the observables' means: {self.p_value:.3g}")
-        return "\n".join(lines)
 
     def __repr__(self) -> str:
         """The values with errors."""
@@ -163,235 +152,180 @@ class CalibratedFit:
 
 def calibrated_fit(
     estimator: Any,  # noqa: ANN401
-    x_observed: Input,
-    calibration: Events | Sequence[Events] | Calibration,
-    simulator: Simulator | None = None,
-    prior: AbstractPrior | None = None,
+    x: Input,
     *,
-    fraction: float = 0.3,
-    most_events: int = 2_000_000,
-    seed: int = 0,
+    events: Events | Sequence[Events] | ScoreCalibration | None = None,
+    simulator: Simulator | NearbySimulation | None = None,
+    seed: int | None = None,
     progress_bar: bool | None = None,
 ) -> CalibratedFit:
     """Fit θ to observed events with errors calibrated by simulated ones.
 
+    Give simulated events, a simulator, or both. A simulator makes its own events near the estimate,
+    as many as the errors need. Events given beside it set the range of θ, and for a score network
+    the first estimate; without them, that range is the trained region.
+
     Args:
         estimator: a trained potential or score network; or several, trained on different events.
-        x_observed: observed events, shape (n, D), all made at one unknown θ.
-        calibration: simulated `Events` that the estimator was not trained on, for several
-            estimators a set for each; or a `Calibration`, which keeps what it learned.
-        simulator: with it, a second stage simulates near the first estimate.
-        prior: where it may simulate; the range of the calibration events unless given. It may
-            be wider than that range, which helps where the estimate is near its edge: scores are
-            taken at one point, and only the events are simulated elsewhere.
-        fraction: simulate until the error by simulation is below this part of the statistical
-            one, for every parameter.
-        most_events: but no more than so many.
-        seed: of the second stage.
+        x: observed events, shape (n, D), all made at one unknown θ.
+        events: simulated `Events` that the estimator was not trained on, for several estimators a
+            set for each; or a `ScoreCalibration`, which keeps what it learned for many fits.
+        simulator: a function `(theta (n, d), rng) -> x (n, D)`, or a `NearbySimulation` with
+            options.
+        seed: of the simulation; needed with a simulator, and refused without.
         progress_bar: of the simulation, forced on or off.
     """
-    if not isinstance(calibration, Calibration):
-        calibration = Calibration(estimator, calibration)
-    x = as_events(calibration.estimators[0], x_observed, "x_observed")
-    dim = len(calibration.names)
-    if len(x) < dim + 2:
-        raise ValueError(
-            f"a calibrated fit compares means, for which {len(x)} observed events are too few; for "
-            "single events use ist.confidence_set."
+    if events is None and simulator is None:
+        raise TypeError(
+            "calibrated_fit needs simulated events that the estimator was not trained on, "
+            "events=…, or a simulator that makes them, simulator=… with seed=1."
         )
-    if not 0 < fraction < 10:
-        raise ValueError(f"fraction must be positive, such as 0.3; got {fraction}.")
+    calibration = _as_calibration(estimator, events)
+    score = MeanScore.of(estimator) if calibration is None else calibration.score
+    rows = as_events(score.estimators[0], x, "x")
+    return fit_observed(
+        score,
+        ObservedData.of_events(rows, len(score.names)),
+        calibration=calibration,
+        simulation=_as_simulation(simulator, seed),
+        seed=seed,
+        progress_bar=progress_bar,
+    )
 
+
+def _as_calibration(
+    estimator: Any,  # noqa: ANN401
+    events: Events | Sequence[Events] | ScoreCalibration | None,
+) -> ScoreCalibration | None:
+    if events is None:
+        return None
+    if not isinstance(events, ScoreCalibration):
+        return ScoreCalibration(estimator, events)
+    given = MeanScore.of(estimator).estimators
+    known = events.score.estimators
+    if len(given) != len(known) or any(a is not b for a, b in zip(given, known, strict=True)):
+        raise ValueError(
+            "this ScoreCalibration was made for another estimator; make one for this estimator, "
+            "ist.ScoreCalibration(estimator, events), or pass the estimator it was made for."
+        )
+    return events
+
+
+def _as_simulation(
+    simulator: Simulator | NearbySimulation | None, seed: int | None
+) -> NearbySimulation | None:
     if simulator is None:
-        theta, test, expected = _first_stage(calibration, x)
-    else:
-        theta, test, expected = _second_stage(
-            calibration,
-            x,
-            simulator,
-            prior,
-            fraction=fraction,
-            most_events=most_events,
-            seed=as_seed(seed),
+        if seed is not None:
+            raise TypeError(
+                "seed belongs to a simulator, and without one nothing is drawn; leave seed out, or "
+                "give simulator=…."
+            )
+        return None
+    if seed is None:
+        raise TypeError("calibrated_fit with a simulator needs a seed, for example seed=1.")
+    return simulator if isinstance(simulator, NearbySimulation) else NearbySimulation(simulator)
+
+
+def fit_observed(
+    score: MeanScore,
+    data: ObservedData,
+    *,
+    calibration: ScoreCalibration | None = None,
+    simulation: NearbySimulation | None = None,
+    seed: int | None = None,
+    progress_bar: bool | None = None,
+) -> CalibratedFit:
+    """The core of `calibrated_fit`, with weights, bounds, fixed parameters and constraints.
+
+    Args:
+        score: of the estimators; that of the calibration where there is one.
+        data: observed events and what is known of θ beside them.
+        calibration: stored simulated events.
+        simulation: in their place, events that are simulated near the estimate.
+        seed: of the simulation.
+        progress_bar: of the simulation, forced on or off.
+    """
+    walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
+    data = data.clip_bounds(*walls, score.names)
+    _require_enough(data)
+    if simulation is not None:
+        solution = fit_nearby(
+            simulation,
+            score,
+            data,
+            np.clip(_find_first(score, data, calibration), data.low, data.high),
+            seed=as_seed(0 if seed is None else seed),
             progress_bar=progress_bar,
         )
-    _warn_edges(theta, test, calibration.names)
+    else:
+        assert calibration is not None
+        solution = _fit_stored(calibration, data)
+    theta, test = solution.theta, solution.test
+    _warn_at_edge(theta, data, walls, score.names)
     covariance = test.covariance(theta)
-    bound = _bound(calibration, x, np.clip(theta, calibration.low, calibration.high))
+    with np.errstate(invalid="ignore"):
+        bound = find_bound(score, data, score.clip(theta))
+        sensitivity = np.sqrt(np.diag(bound) / np.diag(covariance))
     return CalibratedFit(
         theta=theta,
         covariance=covariance,
         statistical=test.covariance(theta, simulation=False),
-        p_value=goodness_of_fit(calibration, x, theta, test, expected),
-        sensitivity=np.sqrt(np.diag(bound) / np.diag(covariance)),
-        events=len(x),
-        simulated=expected.mean.events,
-        names=calibration.names,
+        p_value=goodness_of_fit(score, theta, test, solution.expected),
+        sensitivity=sensitivity,
+        events=len(data.x),
+        simulated=solution.expected.mean.events,
+        names=score.names,
         _test=test,
     )
 
 
-_Stage = tuple[np.ndarray, MeanTest, Expectation]
+def _require_enough(data: ObservedData) -> None:
+    if len(data.x) < len(data.low) + 2:
+        raise ValueError(
+            f"a calibrated fit compares means, for which {len(data.x)} observed events are too "
+            "few; for single events use ist.confidence_set."
+        )
+    if not len(data.free):
+        raise ValueError("every parameter is fixed, so nothing is left to fit; free at least one.")
 
 
-def _first_stage(calibration: Calibration, x: np.ndarray) -> _Stage:
-    theta = _start(calibration, x)
+def _find_first(
+    score: MeanScore, data: ObservedData, calibration: ScoreCalibration | None
+) -> np.ndarray:
+    """The first estimate: the network's own maximum, or that by stored events."""
+    if calibration is None or isinstance(score.estimators[0], Estimator):
+        return find_most_likely(score, data)
+    return _fit_stored(calibration, data).theta
+
+
+def _fit_stored(calibration: ScoreCalibration, data: ObservedData) -> Solution:
+    """The fit by stored events, with an anchor that follows the estimate."""
+    score = calibration.score
+    data = data.clip_bounds(score.low, score.high, score.names)
+    theta = choose_start(score, data)
     expected = calibration.expectation(theta)
     for _ in range(MOVES):
-        test = calibration.test(x, expected)
-        theta, _ = test.solve(np.clip(expected.anchor, test.low, test.high))
+        test = compare_means(score, data, expected)
+        theta, _ = test.solve(np.clip(expected.anchor, data.low, data.high))
         moved = calibration.expectation(theta)
         if moved is expected:
             break
         expected = moved
-    return theta, calibration.test(x, expected), expected
+    return Solution(theta, compare_means(score, data, expected), expected)
 
 
-def _start(calibration: Calibration, x: np.ndarray) -> np.ndarray:
-    """A first guess by some of the events: the most likely, or least unlikely, of some points."""
-    rows = x[some_of(len(x), START_EVENTS)]
-    low, high = calibration.low, calibration.high
-    points = low + np.random.default_rng(0).uniform(size=(START_POINTS, len(low))) * (high - low)
-    first = calibration.estimators[0]
-    if isinstance(first, Estimator):
-        return points[np.argmax(first.potential_grid(rows, points).sum(axis=0, dtype=np.float64))]
-    scores = [calibration.score(rows, point) for point in points]
-    return points[np.argmin([np.sum(s.mean(axis=0) ** 2 / s.var(axis=0)) for s in scores])]
-
-
-def _most_likely(calibration: Calibration, x: np.ndarray) -> np.ndarray:
-    """Where the summed potential is largest; of score networks, by the stored events."""
-    from scipy import optimize
-
-    first = calibration.estimators[0]
-    if not isinstance(first, Estimator):
-        return _first_stage(calibration, x)[0]
-    low, high = calibration.low, calibration.high
-
-    def loss(unit: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = low + unit * (high - low)
-        value = first.potential(x, theta).sum(dtype=np.float64)
-        slope = first.score(x, theta).sum(axis=0, dtype=np.float64)
-        return -float(value) / len(x), -slope * (high - low) / len(x)
-
-    start = (_start(calibration, x) - low) / (high - low)
-    minimize: Any = optimize.minimize
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(low))
-    return low + found.x * (high - low)
-
-
-def _second_stage(
-    calibration: Calibration,
-    observed: np.ndarray,
-    simulator: Simulator,
-    prior: AbstractPrior | None,
-    *,
-    fraction: float,
-    most_events: int,
-    seed: int,
-    progress_bar: bool | None,
-) -> _Stage:
-    """Simulate near the most likely θ until the means are known well enough."""
-    theta = _most_likely(calibration, observed)
-    # How far it is off in units of the error grows with the number of events.
-    doubt = 1 + len(observed) / TRUSTED_EVENTS
-    low, high = calibration.low, calibration.high
-    if prior is not None:
-        low, high = (np.asarray(wall, np.float64) for wall in prior.support)
-    number, worst = min(FIRST_EVENTS, most_events), np.inf
-    test = expected = None
-    stayed = -1  # how often many events were simulated; below 0 while coming near
-    for stage in range(COMING + STAYING):
-        within = np.clip(theta, calibration.low, calibration.high)
-        bound = _bound(calibration, observed, within)
-        centre = theta
-        errors = doubt * bound if test is None else _limited(test.covariance(theta), bound)
-        # Not wider than a quarter of the region in any parameter.
-        width = float(np.clip(1.5 * np.sqrt(len(observed) / number) / SLOPE_ERROR, *WIDTHS))
-        errors = width**2 * errors
-        shrink = np.minimum(1, (high - low) / 4 / np.sqrt(np.diag(errors)))
-        errors = errors * np.outer(shrink, shrink)
-        rng = np.random.default_rng([seed, stage])
-        points = _near(rng, centre, errors, low, high, number)
-        x = simulate_at(simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar)
-        coordinates = Coordinates.of_normal(centre, errors)
-        # Of few events the errors are so large that the mean bends over them.
-        free = 3 if width < BENDING else 2
-        anchor = np.clip(centre, calibration.low, calibration.high)
-        expected = calibration.expectation_near(anchor, coordinates, points, x, free)
-        test = dataclasses.replace(calibration.test(observed, expected), low=low, high=high)
-        theta, _ = test.solve(centre)
-        total, statistical = (
-            np.diag(test.covariance(theta, simulation=both)) for both in (True, False)
-        )
-        worst = float(np.sqrt(np.max(total / statistical) - 1))
-        away = theta - centre
-        distance = np.sqrt(away @ np.linalg.solve(errors, away) / (len(theta) + 2))
-        inside = distance**2 < len(theta) / (len(theta) + 2)
-        arrived = inside and worst < UNKNOWN
-        if stayed < 0 and (arrived or stage == COMING - 1):
-            stayed = 0
-            number = max(number, LEAST_EVENTS + EVENTS_PER_OBSERVED * len(observed))
-        elif stayed >= 0:
-            # The estimate before may have been much worse than the data allow.
-            narrow = np.all(np.diag(errors) < total * (1.5 * width) ** 2) or stayed > 0
-            stayed += 1
-            if (inside and narrow and worst <= fraction) or stayed == STAYING:
-                break
-            number = max(number, int(1.3 * number * (worst / fraction) ** 2))
-        number = min(number, most_events)
-        theta = centre + away * min(1.0, LONGEST / max(distance, 1e-9))
-    assert test is not None
-    assert expected is not None
-    if worst > 1.2 * fraction:
-        warn_user(
-            f"after {expected.mean.events:,} simulated events their error is still {worst:.2f} of "
-            f"the statistical one (wanted {fraction}); it is part of the quoted errors. Allow more "
-            "with most_events."
-        )
-    return theta, test, expected
-
-
-def _bound(calibration: Calibration, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """The covariance that the learned information allows."""
-    scores = calibration.score(x, theta)
-    return np.linalg.pinv(np.atleast_2d(np.cov(scores, rowvar=False))) / len(x)
-
-
-def _limited(covariance: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """A covariance that differs from a bound by limited factors: slopes may be noisy."""
-    root = np.linalg.cholesky(bound)
-    inverse = np.linalg.inv(root)
-    sizes, vectors = np.linalg.eigh(inverse @ covariance @ inverse.T)
-    whole = root @ vectors
-    return (whole * np.clip(sizes, *LIMITS)) @ whole.T
-
-
-def _near(
-    rng: np.random.Generator,
-    centre: np.ndarray,
-    covariance: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    number: int,
-) -> np.ndarray:
-    """Uniform in an ellipsoid, within the walls: what falls outside is mirrored back in."""
-    dim = len(centre)
-    drawn = rng.normal(size=(number, dim))
-    # Of this radius, a ball has unit variance in each direction.
-    radius = np.sqrt(dim + 2) * rng.uniform(size=number) ** (1 / dim)
-    drawn *= (radius / np.linalg.norm(drawn, axis=1))[:, None]
-    points = centre + drawn @ np.linalg.cholesky(covariance).T
-    points = np.where(points < low, 2 * low - points, points)
-    points = np.where(points > high, 2 * high - points, points)
-    return np.clip(points, low, high)
-
-
-def _warn_edges(theta: np.ndarray, test: MeanTest, names: Sequence[str]) -> None:
-    margin = 1e-4 * (test.high - test.low)
-    near = (theta - test.low < margin) | (test.high - theta < margin)
-    if near.any():
+def _warn_at_edge(
+    theta: np.ndarray,
+    data: ObservedData,
+    walls: tuple[np.ndarray, np.ndarray],
+    names: Sequence[str],
+) -> None:
+    """Warn where the simulated region, and no bound of the data, ends the fit."""
+    margin = EDGE * (data.high - data.low)
+    low = (theta - data.low < margin) & (data.low == walls[0])
+    high = (data.high - theta < margin) & (data.high == walls[1])
+    if np.any(low | high):
         warn_user(
             "the estimate lies at the edge of the simulated region in "
-            f"{', '.join(np.array(names)[near])}: simulate wider."
+            f"{', '.join(np.array(names)[low | high])}: simulate wider."
         )

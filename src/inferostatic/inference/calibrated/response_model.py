@@ -2,36 +2,40 @@ r"""Smooth functions of θ learned from scattered events: a mean with its own er
 
 A mean is a polynomial. Up to some degree its coefficients are free, because a prior that
 pulls curvature towards zero is a bias where it has the same sign everywhere; beyond, they have a
-normal prior. How large they are, and how fast they fall with the degree, is told by the evidence of
-the events themselves and averaged over. So the error includes what the polynomial could still hide,
-and events are not wasted on terms that are not there.
+normal prior. How large they are, and how fast they fall with the degree, follows from the evidence
+of the events and is averaged over. So the error includes what the polynomial could still hide, and
+events are not wasted on terms that are not there.
 """
 
 import dataclasses
-import itertools
 
 import numpy as np
 
+from ..polynomials import evaluate_legendre, list_degrees
+
+#: Events whose terms are computed at a time: a table of 100 terms then takes 3 MB.
 CHUNK = 4096
-#: Variances of the first coefficients that are not, in units of the scatter of one event, and
-#: factors by which variances fall with each degree.
+#: Variances that the first coefficients with a prior may have, in units of one event's scatter:
+#: from unmeasurable with 10⁸ events to larger than the scatter itself.
 VARIANCES = np.logspace(-8, 2, 21)
+#: Factors by which these variances may fall with each degree: from rough to nearly linear means.
 FALLS = (0.03, 0.1, 0.3, 0.7)
-#: Most terms of a polynomial.
-MOST_TERMS = 100
-#: Of the coordinates, for derivatives.
+#: Step of numerical derivatives, in coordinates of order one: rounding and the third order are
+#: both below 1e-8.
 STEP = 1e-4
-#: Events in a cell from which one covariance is taken, and times that what is left is learned.
-CELL, ROUNDS = 200, 3
+#: Fewest events of a cell from which one covariance is taken: its elements are known to 10%.
+CELL = 200
+#: Times that a covariance is learned, each time from what the times before left over.
+ROUNDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Coordinates:
+class PolynomialCoordinates:
     """u = (θ − centre) · matrix, of order one where the events are.
 
     Attributes:
         centre: shape (d,).
-        matrix: shape (d, d).
+        matrix: shape (d, k), with a column for each parameter in which the events differ.
         radius: of the ball where the events are, in u; None for the cube from −1 to 1.
     """
 
@@ -40,27 +44,43 @@ class Coordinates:
     radius: float | None = None
 
     @classmethod
-    def of_box(cls, low: np.ndarray, high: np.ndarray) -> "Coordinates":
-        """From −1 to 1 between two corners."""
-        width = np.maximum(high - low, np.finfo(float).tiny)
-        return cls((low + high) / 2, np.diag(2 / width))
+    def of_box(cls, low: np.ndarray, high: np.ndarray) -> "PolynomialCoordinates":
+        """From −1 to 1 between two corners, for the parameters in which they differ."""
+        varied = high > low
+        matrix = np.diag(2 / np.where(varied, high - low, 1.0))
+        return cls((low + high) / 2, matrix[:, varied])
 
     @classmethod
-    def of_normal(cls, centre: np.ndarray, covariance: np.ndarray) -> "Coordinates":
-        """From −1 to 1 within two standard deviations of events that fill an ellipsoid."""
-        matrix = np.linalg.inv(np.linalg.cholesky(covariance)).T / 2
-        return cls(centre, matrix, float(np.sqrt(len(centre) + 2)) / 2)
+    def of_normal(
+        cls, centre: np.ndarray, covariance: np.ndarray, free: np.ndarray | None = None
+    ) -> "PolynomialCoordinates":
+        """From −1 to 1 within two standard deviations of events that fill an ellipsoid.
+
+        Args:
+            centre: of the ellipsoid, shape (d,).
+            covariance: of the k free parameters, shape (k, k).
+            free: indices of these; all by default.
+        """
+        kept = np.arange(len(centre)) if free is None else free
+        matrix = np.zeros((len(centre), len(kept)))
+        matrix[kept] = np.linalg.inv(np.linalg.cholesky(covariance)).T / 2
+        return cls(centre, matrix, float(np.sqrt(len(kept) + 2)) / 2)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates, k."""
+        return self.matrix.shape[1]
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
-        """Of points, shape (n, d)."""
+        """u of points, shape (n, d) -> (n, k)."""
         return (theta - self.centre) @ self.matrix
 
-    def among_events(self, place: np.ndarray) -> np.ndarray:
+    def clip_to_events(self, u: np.ndarray) -> np.ndarray:
         """The nearest coordinates where there are events."""
         if self.radius is None:
-            return np.clip(place, -1, 1)
-        length = np.linalg.norm(place, axis=1, keepdims=True)
-        return place * np.minimum(1, self.radius / np.maximum(length, np.finfo(float).tiny))
+            return np.clip(u, -1, 1)
+        length = np.linalg.norm(u, axis=1, keepdims=True)
+        return u * np.minimum(1, self.radius / np.maximum(length, np.finfo(float).tiny))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +89,14 @@ class SmoothMean:
 
     Attributes:
         coordinates: in which it is a polynomial.
-        exponents: degrees of each term, shape (terms, d).
+        degrees: of each term, shape (terms, d).
         coefficients: shape (terms, p).
         covariance: of the coefficients, shape (p, terms, terms); different values are independent.
         events: from which it was learned.
     """
 
-    coordinates: Coordinates
-    exponents: np.ndarray
+    coordinates: PolynomialCoordinates
+    degrees: np.ndarray
     coefficients: np.ndarray
     covariance: np.ndarray
     events: int
@@ -96,7 +116,7 @@ class SmoothMean:
 
     def slopes(self, theta: np.ndarray) -> np.ndarray:
         """∂m/∂θ, shape (p, d), by central differences, which are exact enough in float64."""
-        steps = np.linalg.inv(self.coordinates.matrix) * STEP
+        steps = np.linalg.pinv(self.coordinates.matrix) * STEP
         points = np.concatenate([theta + steps, theta - steps])
         up, down = np.split(self._terms(points) @ self.coefficients, 2)
         return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T
@@ -106,14 +126,16 @@ class SmoothMean:
 
         A polynomial there is anything, and a fit on its way might take that for its goal.
         """
-        place = self.coordinates(theta)
-        near = self.coordinates.among_events(place)
-        terms = legendre(near, self.exponents)
-        length = np.linalg.norm(place - near, axis=1)
+        u = self.coordinates(theta)
+        near = self.coordinates.clip_to_events(u)
+        terms = evaluate_legendre(near, self.degrees)
+        length = np.linalg.norm(u - near, axis=1)
         far = length > 1e-9
         if far.any():
-            step = (place - near)[far] * (STEP / length[far, None])
-            up, down = (legendre(near[far] + sign * step, self.exponents) for sign in (1, -1))
+            step = (u - near)[far] * (STEP / length[far, None])
+            up, down = (
+                evaluate_legendre(near[far] + sign * step, self.degrees) for sign in (1, -1)
+            )
             terms[far] += (up - down) * (length[far, None] / (2 * STEP))
         return terms
 
@@ -121,7 +143,7 @@ class SmoothMean:
 def learn_mean(
     theta: np.ndarray,
     values: np.ndarray,
-    coordinates: Coordinates,
+    coordinates: PolynomialCoordinates,
     *,
     degree: int,
     free: int = 2,
@@ -137,16 +159,16 @@ def learn_mean(
         free: degree up to which coefficients have no prior.
         weight: of each event.
     """
-    exponents = degrees_up_to(theta.shape[1], degree)
+    degrees = list_degrees(coordinates.dim, degree)
     given = np.ones(len(theta)) if weight is None else weight
     # An effective event counts as one.
     share = given * given.sum() / np.square(given).sum()
-    terms, count = len(exponents), values.shape[1]
+    terms, count = len(degrees), values.shape[1]
     gram, products = np.zeros((terms, terms)), np.zeros((terms, count))
     squares = np.zeros(count)
     for first in range(0, len(theta), CHUNK):
         rows = slice(first, first + CHUNK)
-        design = legendre(coordinates(theta[rows]), exponents)
+        design = evaluate_legendre(coordinates(theta[rows]), degrees)
         weighted = design * share[rows, None]
         gram += weighted.T @ design
         products += weighted.T @ values[rows]
@@ -155,27 +177,27 @@ def learn_mean(
     fitted = np.linalg.pinv(gram, hermitian=True) @ products
     scatter = np.maximum(squares - np.sum(products * fitted, axis=0), 1e-12 * squares) / freedom
     scatter = np.maximum(scatter, np.finfo(float).tiny)
-    coefficients, covariance = _posterior(gram, products / np.sqrt(scatter), exponents, free)
+    coefficients, covariance = _average_posteriors(gram, products / np.sqrt(scatter), degrees, free)
     return SmoothMean(
         coordinates=coordinates,
-        exponents=exponents,
+        degrees=degrees,
         coefficients=coefficients * np.sqrt(scatter),
         covariance=covariance * scatter[:, None, None],
         events=len(theta),
     )
 
 
-def _posterior(
-    gram: np.ndarray, products: np.ndarray, exponents: np.ndarray, most: int
+def _average_posteriors(
+    gram: np.ndarray, products: np.ndarray, degrees: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (terms, p) and covariances (p, terms, terms), averaged over their sizes."""
     # Terms are in order of their degrees.
-    degree = exponents.sum(axis=1)
+    degree = degrees.sum(axis=1)
     free = int(np.sum(degree <= most))
     first = np.linalg.pinv(gram[:free, :free], hermitian=True)
     taken = first @ gram[:free, free:]
     rest = gram[free:, free:] - gram[free:, :free] @ taken
-    high, spread = _shrunk(
+    high, spread = _shrink(
         rest, products[free:] - taken.T @ products[:free], degree[free:] - most - 1
     )
     coefficients = np.concatenate([first @ products[:free] - taken @ high, high])
@@ -187,7 +209,7 @@ def _posterior(
     return coefficients, covariance
 
 
-def _shrunk(
+def _shrink(
     gram: np.ndarray, products: np.ndarray, degree: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same for coefficients with a prior, whose variance falls with the degree."""
@@ -227,14 +249,14 @@ class SmoothCovariance:
 
     Attributes:
         coordinates: of the polynomials.
-        exponents: degrees of each term, shape (terms, d).
+        degrees: of each term, shape (terms, d).
         factors: coefficients of the exponents, each of shape (terms, p, p); the last acts last.
         low, high: of the coordinates where it was learned; beyond, it stays as it is there.
         limits: of the size of each exponent, the largest that was seen.
     """
 
-    coordinates: Coordinates
-    exponents: np.ndarray
+    coordinates: PolynomialCoordinates
+    degrees: np.ndarray
     factors: tuple[np.ndarray, ...]
     low: np.ndarray
     high: np.ndarray
@@ -242,8 +264,8 @@ class SmoothCovariance:
 
     def whitening(self, theta: np.ndarray) -> np.ndarray:
         """W(θ), shape (n, p, p), with W C Wᵀ = 1, at points of shape (n, d)."""
-        place = np.clip(self.coordinates(theta), self.low, self.high)
-        terms = legendre(place, self.exponents)
+        u = np.clip(self.coordinates(theta), self.low, self.high)
+        terms = evaluate_legendre(u, self.degrees)
         size = self.factors[0].shape[1]
         result = np.broadcast_to(np.eye(size), (len(theta), size, size))
         for coefficients, limit in zip(self.factors, self.limits, strict=True):
@@ -258,7 +280,7 @@ class SmoothCovariance:
 def learn_covariance(
     theta: np.ndarray,
     values: np.ndarray,
-    coordinates: Coordinates,
+    coordinates: PolynomialCoordinates,
     *,
     degree: int,
     weight: np.ndarray | None = None,
@@ -269,17 +291,17 @@ def learn_covariance(
     a first attempt is learned again.
     """
     given = np.ones(len(theta)) if weight is None else weight
-    place = coordinates(theta)
-    cells = _cells(place, np.arange(len(place)))
+    u = coordinates(theta)
+    cells = _split_into_cells(u, np.arange(len(u)))
     # Three cells for each coefficient, or the covariance is taken to change less with θ.
-    while degree and len(degrees_up_to(theta.shape[1], degree)) * 3 > len(cells):
+    while degree and len(list_degrees(coordinates.dim, degree)) * 3 > len(cells):
         degree -= 1
-    exponents = degrees_up_to(theta.shape[1], degree)
+    degrees = list_degrees(coordinates.dim, degree)
     shares = [given[rows] / given[rows].sum() for rows in cells]
-    centres = np.array([share @ place[rows] for share, rows in zip(shares, cells, strict=True)])
-    design = legendre(centres, exponents)
+    centres = np.array([share @ u[rows] for share, rows in zip(shares, cells, strict=True)])
+    design = evaluate_legendre(centres, degrees)
     found = SmoothCovariance(
-        coordinates, exponents, (), np.min(centres, axis=0), np.max(centres, axis=0)
+        coordinates, degrees, (), np.min(centres, axis=0), np.max(centres, axis=0)
     )
     white = values
     while len(found.factors) < ROUNDS:
@@ -305,46 +327,11 @@ def _half_log(values: np.ndarray, share: np.ndarray) -> np.ndarray:
     return (vectors * (-0.5 * np.log(size))) @ vectors.T
 
 
-def _cells(place: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+def _split_into_cells(u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
     """Halve the events across their widest direction until cells are small."""
     if len(rows) < 2 * CELL:
         return [rows]
-    spread = np.ptp(place[rows], axis=0)
-    order = rows[np.argsort(place[rows, np.argmax(spread)], kind="stable")]
+    spread = np.ptp(u[rows], axis=0)
+    order = rows[np.argsort(u[rows, np.argmax(spread)], kind="stable")]
     half = len(order) // 2
-    return _cells(place, order[:half]) + _cells(place, order[half:])
-
-
-def degrees_up_to(dim: int, degree: int) -> np.ndarray:
-    """Of all products of polynomials up to a total degree, the constant first."""
-
-    def listed(most: int) -> np.ndarray:
-        return np.array(
-            [
-                np.bincount(chosen, minlength=dim) if chosen else np.zeros(dim, int)
-                for total in range(most + 1)
-                for chosen in itertools.combinations_with_replacement(range(dim), total)
-            ]
-        )
-
-    while degree > 1 and _count(dim, degree) > MOST_TERMS:
-        degree -= 1
-    return listed(degree)
-
-
-def _count(dim: int, degree: int) -> int:
-    from math import comb
-
-    return comb(dim + degree, degree)
-
-
-def legendre(place: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """Products of normalised Legendre polynomials, shape (n, terms)."""
-    table = [np.ones_like(place), place]
-    for n in range(1, int(exponents.max(initial=0))):
-        table.append(((2 * n + 1) * place * table[n] - n * table[n - 1]) / (n + 1))
-    result = np.ones((len(place), len(exponents)))
-    for j in range(place.shape[1]):
-        column = np.stack([np.sqrt(2 * n + 1) * values[:, j] for n, values in enumerate(table)], 1)
-        result *= column[:, exponents[:, j]]
-    return result
+    return _split_into_cells(u, order[:half]) + _split_into_cells(u, order[half:])

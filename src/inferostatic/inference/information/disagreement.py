@@ -1,12 +1,14 @@
-"""Two forms of one information, E[ŝŝᵀ] and −E[∇²φ̂]: how far apart, and is it chance?"""
+"""How far the two forms of one information, E[ŝŝᵀ] and −E[∇²φ̂], differ, and if by chance."""
 
 import dataclasses
 
 import numpy as np
 
-from .symmetric_matrices import packed, standard_errors, unpacked
+from ..chi_square import chi2_p_value
+from .symmetric_matrices import pack_triangle, standard_errors, unpack_triangle
 
-#: Relative size below which an eigenvalue of a scaled matrix counts as zero.
+#: Eigenvalue of a matrix of unit diagonal that counts as zero, relative to the largest: rounding
+#: of float32 scores.
 SINGULAR = 1e-9
 
 
@@ -38,25 +40,23 @@ class Disagreement:
         )
 
 
-def compared(score: np.ndarray, hessian: np.ndarray, covariance: np.ndarray) -> Disagreement:
-    """The difference of two forms, given the covariance of both packed ones together."""
-    from scipy.special import gammaincc
-
+def compare_forms(score: np.ndarray, hessian: np.ndarray, covariance: np.ndarray) -> Disagreement:
+    """The difference of two forms, given the covariance of both packed triangles together."""
     half = len(covariance) // 2
     both = np.concatenate([np.eye(half), -np.eye(half)], axis=1)
     own = both @ covariance @ both.T
-    chi2, dof = _chi2(packed(score - hessian), own)
+    chi2, dof = _find_chi2(pack_triangle(score - hessian), own)
     return Disagreement(
         difference=score - hessian,
-        error=unpacked(standard_errors(own), len(score)),
-        relative=_relative(score - hessian, (score + hessian) / 2),
+        error=unpack_triangle(standard_errors(own), len(score)),
+        relative=_find_largest_ratio(score - hessian, (score + hessian) / 2),
         chi2=chi2,
         dof=dof,
-        p_value=float(gammaincc(dof / 2, chi2 / 2)) if dof else 1.0,
+        p_value=float(chi2_p_value(chi2, dof)) if dof else 1.0,
     )
 
 
-def _chi2(difference: np.ndarray, covariance: np.ndarray) -> tuple[float, int]:
+def _find_chi2(difference: np.ndarray, covariance: np.ndarray) -> tuple[float, int]:
     """χ² and its degrees of freedom, along the directions that vary at all."""
     scale = standard_errors(covariance)
     # What does not vary beyond rounding says nothing.
@@ -71,7 +71,7 @@ def _chi2(difference: np.ndarray, covariance: np.ndarray) -> tuple[float, int]:
     return float((along**2 / values[kept]).sum()), int(kept.sum())
 
 
-def _relative(difference: np.ndarray, unit: np.ndarray) -> float:
+def _find_largest_ratio(difference: np.ndarray, unit: np.ndarray) -> float:
     """The largest |λ| of det(difference − λ unit) = 0."""
     scale = np.sqrt(np.abs(np.diag(unit)))
     scale = np.where(scale > 0, scale, 1.0)

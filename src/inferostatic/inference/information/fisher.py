@@ -7,22 +7,20 @@ diagnostic; the errors of an estimate that solves Σŝ = 0 are then the sandwich
 is it a bound from above: where the mean changes with θ, \(-E[\nabla^2\hat\varphi]\) changes too.
 """
 
-import dataclasses
-
 import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed, kind_of, warn_user
 from ...progress import progress
-from ...world.simulator import Simulator
-from ..arguments import as_events, as_trained_point, as_weight, effective_size
+from ...weights import effective_size
+from ...world.simulator import Simulator, require_simulator
+from ..arguments import as_events, as_trained_point, as_weight
 from ..likelihood.second_derivatives import Curvature
 from .fisher_information import FisherInformation, mean_and_error
-from .score_response import response as simulated_response
-from .symmetric_matrices import Moments, packed, standard_errors, unpacked
+from .symmetric_matrices import Moments, pack_triangle, standard_errors, unpack_triangle
 
-#: Events simulated where a simulator is given.
+#: Events that a simulator makes by default.
 EVENTS = 100_000
 #: Effective events for each number of the two matrices, below which errors are not to be trusted.
 FEWEST_EACH = 10
@@ -30,68 +28,56 @@ FEWEST_EACH = 10
 
 def fisher(
     estimator: Estimator | ScoreEstimator,
-    x: Input | None = None,
-    theta: Input | None = None,
+    x: Input | Simulator,
+    theta: Input,
     *,
     weight: Input | None = None,
-    simulator: Simulator | None = None,
-    n: int = EVENTS,
+    n: int | None = None,
     seed: int | None = None,
-    response: bool = False,
 ) -> FisherInformation:
     r"""The Fisher information of one event at `theta`, from events simulated there.
 
     $$I(\theta) = E[\hat s\hat s^T] \quad\text{and}\quad -E[\nabla^2\hat\varphi]$$
 
     over x drawn at θ. Give the events, `fisher(est, x, theta)`, or a simulator that makes them,
-    `fisher(est, theta=theta, simulator=simulator, n=100_000, seed=1)`. Second derivatives are
-    automatic if the network is twice differentiable in θ (SiLU, tanh, softplus); with SELU, ReLU
-    and the like the mean score is differentiated numerically instead, and the result says so.
+    `fisher(est, simulator, theta, n=100_000, seed=1)`. Second derivatives are automatic if the
+    network is twice differentiable in θ (SiLU, tanh, softplus); with SELU, ReLU and the like the
+    mean score is differentiated numerically instead, and the result says so. `ist.score_response`
+    simulates a third form, which is wrong only by the square of the score's error.
 
     Args:
         estimator: a trained potential, or a direct score network.
-        x: events simulated at `theta`, shape (n, D).
+        x: events simulated at `theta`, shape (n, D); or a simulator `(theta (n, d), rng) -> x`.
         theta: one parameter point, shape (d,), inside the trained region.
-        weight: one for each event, of either sign.
-        simulator: makes the events in place of `x`.
-        n: how many of them.
-        seed: of the simulation.
-        response: with a simulator, also simulate how the mean of the score at `theta` responds to
-            the θ of the events, with n more for each parameter. The record's `response` then has
-            an information that is wrong only by the square of the score's error.
+        weight: one for each event, of either sign; 1 by default.
+        n: number of events that a simulator makes, 100,000 by default.
+        seed: of the simulation, needed with a simulator.
     """
     if not isinstance(estimator, Estimator | ScoreEstimator):
         raise TypeError(
             "fisher needs a score: a potential (ist.Estimator), which ist.fit(events, seed=…) "
             f"trains by default, or an ist.ScoreEstimator; got {kind_of(estimator)}."
         )
-    if theta is None:
-        raise TypeError("fisher needs theta, the point at which the events were simulated.")
     point = as_trained_point(estimator, theta)
-    if (x is None) == (simulator is None):
-        raise TypeError(
-            "give fisher either events, fisher(est, x, theta), or a simulator that makes them, "
-            "fisher(est, theta=theta, simulator=simulator, seed=1)."
-        )
-    if simulator is not None:
-        if weight is not None:
-            raise TypeError("weight belongs to events given as x; a simulator's have weight 1.")
-        if seed is None:
-            raise TypeError("fisher with a simulator needs a seed, for example seed=1.")
-        many = np.tile(point, (as_count(n, "n"), 1))
-        x = simulate_at(simulator, many, seed=as_seed(seed))
-    if response and simulator is None:
-        raise TypeError("response=True needs a simulator, which makes events around theta.")
-    assert x is not None
-    rows = as_events(estimator, x)
-    found = _information(estimator, rows, point, as_weight(weight, len(rows)))
-    if response and simulator is not None and seed is not None:
-        answer = simulated_response(estimator, point, simulator, n=n, seed=seed)
-        found = dataclasses.replace(found, response=answer)
-    return found
+    if not callable(x):
+        if n is not None or seed is not None:
+            raise TypeError(
+                "n and seed belong to a simulator, fisher(est, simulator, theta, n=…, seed=1); "
+                "here x are events, so leave them out."
+            )
+        rows = as_events(estimator, x)
+        return _find_information(estimator, rows, point, as_weight(weight, len(rows)))
+    require_simulator(x)
+    if weight is not None:
+        raise TypeError("weight belongs to events given as x; a simulator's have weight 1.")
+    if seed is None:
+        raise TypeError("fisher with a simulator needs a seed, for example seed=1.")
+    many = np.tile(point, (as_count(EVENTS if n is None else n, "n"), 1))
+    rows = as_events(estimator, simulate_at(x, many, seed=as_seed(seed)))
+    return _find_information(estimator, rows, point, np.ones(len(rows)))
 
 
-def _information(
+def _find_information(
     estimator: Estimator | ScoreEstimator, rows: np.ndarray, point: np.ndarray, weight: np.ndarray
 ) -> FisherInformation:
     dim = len(point)
@@ -109,7 +95,7 @@ def _information(
     with progress("Fisher information", len(rows)) as advance:
         for part in curvature:
             outer = part.score[:, :, None] * part.score[:, None, :]
-            each = np.concatenate([packed(outer), packed(part.curvature)], axis=1)
+            each = np.concatenate([pack_triangle(outer), pack_triangle(part.curvature)], axis=1)
             moments.add(each, weight[done : done + len(each)])
             scores.append(part.score)
             done += len(each)
@@ -117,7 +103,7 @@ def _information(
     scores = np.concatenate(scores)
     mean_score, mean_score_error = mean_and_error(scores, weight)
     means, errors = (
-        [unpacked(half, dim) for half in np.split(values, 2)]
+        [unpack_triangle(half, dim) for half in np.split(values, 2)]
         for values in (moments.mean, standard_errors(moments.covariance))
     )
     return FisherInformation(

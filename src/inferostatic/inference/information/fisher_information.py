@@ -1,21 +1,23 @@
 """The record of a Fisher information: bounds, profiles, ellipses, shares of events."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats
-from .disagreement import SINGULAR, Disagreement, compared
-from .score_response import Response
-from .symmetric_matrices import congruence, standard_errors, unpacked
+from ...inputs import Input, as_count, as_floats, rounded
+from ...tables import format_table
+from ..arguments import ONE_SIGMA, Parameter, as_level, parameter_index, parameter_indices
+from .disagreement import SINGULAR, Disagreement, compare_forms
+from .score_response import ScoreResponse
+from .symmetric_matrices import map_congruence, standard_errors, unpack_triangle
 
-#: The most informative part of the events, whose share of the information is shown.
+#: Part of the events, the most informative ones, whose share of the information is shown.
 TOP = 0.01
 #: p-value below which a disagreement is called more than chance.
 DOUBTFUL = 0.01
 
-Which = str | int | Sequence[str | int | np.integer]
+Which = Parameter | Sequence[Parameter]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -36,8 +38,8 @@ class FisherInformation:
         scores: of every event, shape (n, d).
         weight: of every event, shape (n,).
         n_effective: number of events of equal weight that would know as much.
-        response: the information of the score as a statistic, if it was asked for. An error of the
-            score touches it only in second order, the other forms in first.
+        response: the information of the score as a statistic, once `add_response` put it here. An
+            error of the score touches it only in second order, the other forms in first.
     """
 
     theta: np.ndarray
@@ -57,21 +59,21 @@ class FisherInformation:
     _covariance: np.ndarray
     # Where others were profiled: the whole, and which of its parameters these are.
     _within: "tuple[FisherInformation, list[int]] | None" = None
-    response: Response | None = None
+    response: ScoreResponse | None = None
 
     def bound(self, n_events: float = 1) -> np.ndarray:
         """The Cramér-Rao bound: the smallest covariance of an estimate from N events, (d, d)."""
-        return _inverse(self.score_information, self.names) / _as_events(n_events)
+        return _invert(self.score_information, self.names) / _as_event_number(n_events)
 
     def sandwich(self, n_events: float = 1) -> np.ndarray:
         """H⁻¹Cov(ŝ)H⁻¹/N, the covariance of the θ̂ that solves Σŝ = 0 for N events, (d, d)."""
         if self._within:
             whole, kept = self._within
             return whole.sandwich(n_events)[np.ix_(kept, kept)]
-        inverse = _inverse(self.hessian_information, self.names)
+        inverse = _invert(self.hessian_information, self.names)
         away = self.scores - self.mean_score
         covariance = (away * self.weight[:, None]).T @ away / self.weight.sum()
-        return inverse @ covariance @ inverse / _as_events(n_events)
+        return inverse @ covariance @ inverse / _as_event_number(n_events)
 
     @property
     def bias(self) -> np.ndarray:
@@ -79,7 +81,7 @@ class FisherInformation:
         if self._within:
             whole, kept = self._within
             return whole.bias[kept]
-        return _inverse(self.hessian_information, self.names) @ self.mean_score
+        return _invert(self.hessian_information, self.names) @ self.mean_score
 
     @property
     def bias_error(self) -> np.ndarray:
@@ -89,25 +91,25 @@ class FisherInformation:
     @property
     def disagreement(self) -> Disagreement:
         """The difference of both forms with its significance."""
-        return compared(self.score_information, self.hessian_information, self._covariance)
+        return compare_forms(self.score_information, self.hessian_information, self._covariance)
 
-    def projected(self, which: Which) -> "FisherInformation":
+    def project(self, which: Which) -> "FisherInformation":
         """The information on some parameters where all others are known.
 
         Args:
             which: names or indices of the parameters to keep.
         """
-        kept = self._indices(which)
+        kept = parameter_indices(which, self.names)
         if self._within:
             # Known parameters are dropped first, from the whole; the rest is profiled as before.
             whole, ours = self._within
             fitted = [i for i in range(len(whole.names)) if i not in ours]
-            fewer = whole.projected([ours[i] for i in kept] + fitted)
-            return fewer.profiled(range(len(kept)))
+            fewer = whole.project([ours[i] for i in kept] + fitted)
+            return fewer.profile(range(len(kept)))
         transform = np.eye(len(self.names))[kept]
-        return self._transformed(kept, transform, transform)
+        return self._transform(kept, transform, transform)
 
-    def profiled(self, which: Which) -> "FisherInformation":
+    def profile(self, which: Which) -> "FisherInformation":
         r"""The information on some parameters where all others are fitted too.
 
         The Schur complement \(I_{aa}-I_{ab}I_{bb}^{-1}I_{ba}\), which is the information of the
@@ -116,22 +118,36 @@ class FisherInformation:
         Args:
             which: names or indices of the parameters to keep.
         """
-        kept = self._indices(which)
+        kept = parameter_indices(which, self.names)
         if self._within:
             whole, ours = self._within
-            return whole.profiled([ours[i] for i in kept])
+            return whole.profile([ours[i] for i in kept])
         others = [i for i in range(len(self.names)) if i not in kept]
         away = tuple(self.names[i] for i in others)
 
         def transform(information: np.ndarray) -> np.ndarray:
             result = np.eye(len(self.names))[kept]
             if others:
-                inverse = _inverse(information[np.ix_(others, others)], away)
+                inverse = _invert(information[np.ix_(others, others)], away)
                 result[:, others] = -information[np.ix_(kept, others)] @ inverse
             return result
 
         forms = transform(self.score_information), transform(self.hessian_information)
-        return dataclasses.replace(self._transformed(kept, *forms), _within=(self, kept))
+        return dataclasses.replace(self._transform(kept, *forms), _within=(self, kept))
+
+    def add_response(self, response: ScoreResponse) -> "FisherInformation":
+        """The same with a simulated response at the same θ, which the summary then shows.
+
+        Args:
+            response: of `ist.score_response`.
+        """
+        if response.names != self.names or not np.array_equal(response.theta, self.theta):
+            raise ValueError(
+                f"the response must be that of {', '.join(self.names)} at θ = "
+                f"{rounded(self.theta)}; got that of {', '.join(response.names)} at "
+                f"{rounded(response.theta)}."
+            )
+        return dataclasses.replace(self, response=response)
 
     def per_event(self, direction: str | int | Input) -> np.ndarray:
         """(u·ŝ)² of every event, whose weighted mean is uᵀIu, shape (n,).
@@ -158,7 +174,7 @@ class FisherInformation:
         self,
         i: str | int,
         j: str | int,
-        level: float = 0.68,
+        level: float = ONE_SIGMA,
         *,
         n_events: float = 1,
         sandwich: bool = False,
@@ -166,7 +182,7 @@ class FisherInformation:
     ) -> np.ndarray:
         """The border of the joint confidence region of two parameters around θ, (points, 2).
 
-        All others are fitted too; for known others take `projected([i, j]).ellipse(0, 1)`.
+        All others are fitted too; for known others take `project([i, j]).ellipse(0, 1)`.
 
         Args:
             i: name or index of the first parameter.
@@ -176,14 +192,12 @@ class FisherInformation:
             sandwich: whether to use the sandwich covariance in place of the bound.
             points: on the border; the last is the first again.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level}.")
-        pair = self._indices([i, j])
+        pair = parameter_indices([i, j], self.names)
         covariance = self.sandwich(n_events) if sandwich else self.bound(n_events)
         root = np.linalg.cholesky(covariance[np.ix_(pair, pair)])
         angle = np.linspace(0, 2 * np.pi, as_count(points, "points"))
         # χ² of two degrees of freedom has the distribution function 1 − exp(−χ²/2).
-        radius = np.sqrt(-2 * np.log1p(-level))
+        radius = np.sqrt(-2 * np.log1p(-as_level(level)))
         return self.theta[pair] + radius * np.stack([np.cos(angle), np.sin(angle)], 1) @ root.T
 
     def summary(self, n_events: float = 1) -> str:
@@ -219,7 +233,7 @@ class FisherInformation:
             f"Fisher information of one event, from {len(self.scores):,} events "
             f"({self.n_effective:,.0f} effectively); standard errors of {n_events:,g} "
             f"event{'' if n_events == 1 else 's'}",
-            *_table(columns),
+            *format_table(columns),
             f"The two forms differ by at most {found.relative:.2%} (χ² = {found.chi2:.1f} for "
             f"{found.dof}, p = {found.p_value:.2g})"
             + (": more than chance; prefer the sandwich." if found.p_value < DOUBTFUL else "."),
@@ -243,26 +257,9 @@ class FisherInformation:
             f"{self.disagreement.relative:.2%})"
         )
 
-    def _indices(self, which: Which) -> list[int]:
-        each = [which] if isinstance(which, str | int | np.integer) else list(which)
-        found = []
-        for one in each:
-            if isinstance(one, str) and one in self.names:
-                found.append(self.names.index(one))
-            elif isinstance(one, int | np.integer) and 0 <= one < len(self.names):
-                found.append(int(one))
-            else:
-                raise ValueError(
-                    f"the parameters are {', '.join(self.names)}, or indices from 0 to "
-                    f"{len(self.names) - 1}; got {one!r}."
-                )
-        if not found or len(set(found)) != len(found):
-            raise ValueError(f"name each parameter once, and at least one; got {which!r}.")
-        return found
-
     def _direction(self, direction: str | int | Input) -> np.ndarray:
-        if isinstance(direction, str | int | np.integer):
-            return np.eye(len(self.names))[self._indices([direction])[0]]
+        if isinstance(direction, str | int):
+            return np.eye(len(self.names))[parameter_index(direction, self.names)]
         vector = as_floats(direction, "direction")
         if vector.shape != (len(self.names),) or not np.isfinite(vector).all():
             raise ValueError(
@@ -271,14 +268,14 @@ class FisherInformation:
             )
         return vector.astype(np.float64)
 
-    def _transformed(
+    def _transform(
         self, kept: list[int], score: np.ndarray, hessian: np.ndarray
     ) -> "FisherInformation":
         """Both forms as T I Tᵀ.
 
         To first order a Schur complement moves by T dI Tᵀ, so errors are transformed alike.
         """
-        maps = congruence(score), congruence(hessian)
+        maps = map_congruence(score), map_congruence(hessian)
         nothing = np.zeros_like(maps[0])
         both = np.block([[maps[0], nothing], [nothing, maps[1]]])
         covariance = both @ self._covariance @ both.T
@@ -290,9 +287,9 @@ class FisherInformation:
             theta=self.theta[kept],
             names=tuple(self.names[i] for i in kept),
             score_information=score @ self.score_information @ score.T,
-            score_error=unpacked(errors[0], len(kept)),
+            score_error=unpack_triangle(errors[0], len(kept)),
             hessian_information=hessian @ self.hessian_information @ hessian.T,
-            hessian_error=unpacked(errors[1], len(kept)),
+            hessian_error=unpack_triangle(errors[1], len(kept)),
             mean_score=mean_score,
             mean_score_error=mean_score_error,
             scores=scores,
@@ -308,8 +305,8 @@ def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, 
     return mean, error
 
 
-def _inverse(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """The inverse of an information, or a sentence where there is none."""
+def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+    """The inverse of an information; raises with the direction in which there is none."""
     scale = np.sqrt(np.abs(np.diag(information)))
     scale = np.where(scale > 0, scale, 1.0)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
@@ -323,23 +320,12 @@ def _inverse(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
         )
         raise ValueError(
             f"the information has no inverse: it is not positive along {text}, which these events "
-            "do not determine. Use projected(…) with the parameters that they do, or more events."
+            "do not determine. Use project(…) with the parameters that they do, or more events."
         )
     return (vectors / values) @ vectors.T / np.outer(scale, scale)
 
 
-def _as_events(n_events: float) -> float:
+def _as_event_number(n_events: float) -> float:
     if isinstance(n_events, bool) or not np.isfinite(n_events) or n_events <= 0:
         raise ValueError(f"n_events must be a positive number of events; got {n_events!r}.")
     return float(n_events)
-
-
-def _table(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    spans = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
-    head = "  ".join(name.rjust(span) for name, span in spans.items())
-    rows = zip(*columns.values(), strict=True)
-    body = [
-        "  ".join(cell.rjust(span) for cell, span in zip(row, spans.values(), strict=True))
-        for row in rows
-    ]
-    return [head, *body]

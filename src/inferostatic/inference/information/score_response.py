@@ -13,18 +13,20 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.simulate import simulate_at
-from ...inputs import Input, as_count, as_seed
+from ...inputs import Input, as_count, as_seed, kind_of
 from ...progress import progress
 from ...world.simulator import Simulator
 from ..arguments import as_events, as_trained_point
 
+#: Events simulated at θ, and as many for each parameter around it, by default.
+EVENTS = 100_000
 #: How far from θ is simulated, in standard errors of one event with all other parameters known. A
 #: wider reach means less noise; at 0.5 the cubic is good to 1% for a score like that of 1/θ.
 REACH = 0.5
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Response:
+class ScoreResponse:
     """How the mean of the learned score at one θ responds to the θ of the events.
 
     Attributes:
@@ -51,18 +53,21 @@ class Response:
             self.names, np.diag(self.information), np.diag(self.information_error), strict=True
         )
         text = ", ".join(f"{name}: {value:.4g} ± {error:.1g}" for name, value, error in diagonal)
-        return f"Response(information of one event {text}; {self.events:,} events)"
+        return f"ScoreResponse(information of one event {text}; {self.events:,} events)"
 
 
-def response(
+def score_response(
     estimator: Estimator | ScoreEstimator,
     theta: Input,
     simulator: Simulator,
     *,
-    n: int,
+    n: int = EVENTS,
     seed: int,
-) -> Response:
-    """Simulate the response of the mean score at `theta`, and the information it stands for.
+) -> ScoreResponse:
+    """Simulate how the mean of the score at `theta` responds to the θ of the events.
+
+    The information that follows from it is wrong only by the square of the score's error, where
+    both forms of `fisher` are off by the error itself.
 
     Args:
         estimator: a trained potential, or a direct score network.
@@ -71,31 +76,34 @@ def response(
         n: events simulated at θ, and as many for each parameter around it.
         seed: of the simulation.
     """
+    if not isinstance(estimator, Estimator | ScoreEstimator):
+        raise TypeError(
+            "score_response needs a score: a potential (ist.Estimator), which ist.fit(events, "
+            f"seed=…) trains by default, or an ist.ScoreEstimator; got {kind_of(estimator)}."
+        )
     point, count = as_trained_point(estimator, theta), as_count(n, "n")
     region, seeds = estimator.region, np.random.SeedSequence(as_seed(seed))
-    numbers = iter(seeds.generate_state(1 + 4 * len(point)).tolist())
+    own_seeds = iter(seeds.generate_state(1 + 4 * len(point)).tolist())
 
     def scores_of(at: np.ndarray, size: int) -> np.ndarray:
-        x = simulate_at(simulator, np.tile(at, (size, 1)), seed=next(numbers))
+        x = simulate_at(simulator, np.tile(at, (size, 1)), seed=next(own_seeds))
         return estimator.score(as_events(estimator, x), point)
 
     slopes, noises, events = [], [], count
     with progress("response", 1 + len(point)) as advance:
         covariance = np.atleast_2d(np.cov(scores_of(point, count).T))
         advance(1)
-        for place, low, high in zip(
-            range(len(point)), region.theta_low, region.theta_high, strict=True
-        ):
-            reach = REACH / np.sqrt(covariance[place, place])
+        for j, (low, high) in enumerate(zip(region.theta_low, region.theta_high, strict=True)):
+            reach = REACH / np.sqrt(covariance[j, j])
             # Never outside the trained region: the simulator may refuse what lies beyond.
-            shifts, factors = _slope_rule(
-                max(-reach, low - point[place]), min(reach, high - point[place])
+            shifts, factors = _choose_slope_rule(
+                max(-reach, low - point[j]), min(reach, high - point[j])
             )
             sizes = np.ceil(count * np.abs(factors) / np.abs(factors).sum()).astype(int) + 1
             slope, noise = np.zeros(len(point)), np.zeros((len(point), len(point)))
             for shift, factor, size in zip(shifts, factors, sizes.tolist(), strict=True):
                 at = point.copy()
-                at[place] += shift
+                at[j] += shift
                 scores = scores_of(at, size)
                 slope += factor * scores.mean(axis=0)
                 noise += factor**2 * np.atleast_2d(np.cov(scores.T)) / size
@@ -104,8 +112,8 @@ def response(
             events += int(sizes.sum())
             advance(1)
     jacobian = np.stack(slopes, axis=1)
-    information, error = _information(jacobian, covariance, noises)
-    return Response(
+    information, error = _find_information(jacobian, covariance, noises)
+    return ScoreResponse(
         theta=point,
         names=estimator.theta_names,
         jacobian=jacobian,
@@ -116,20 +124,20 @@ def response(
     )
 
 
-def _slope_rule(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Four places from low to high, and factors that give the slope at 0 of a cubic through them.
+def _choose_slope_rule(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Four points from low to high, and factors that give the slope at 0 of a cubic through them.
 
     At the extrema of a Chebyshev polynomial, with numbers of events that go with the factors, the
     noise of the slope is the least possible (Elfving 1952).
     """
     width = high - low
-    places = (low + high) / 2 - (high - low) / 2 * np.cos(np.pi * np.arange(4) / 3)
-    unit = places / width
+    points = (low + high) / 2 - (high - low) / 2 * np.cos(np.pi * np.arange(4) / 3)
+    unit = points / width
     factors = np.linalg.solve(np.vander(unit, increasing=True).T, [0.0, 1.0, 0.0, 0.0])
-    return places, factors / width
+    return points, factors / width
 
 
-def _information(
+def _find_information(
     jacobian: np.ndarray, covariance: np.ndarray, noises: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """JᵀC⁻¹J without the mean of its noise, and standard errors to first order."""

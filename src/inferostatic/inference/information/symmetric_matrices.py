@@ -3,13 +3,13 @@
 import numpy as np
 
 
-def packed(matrices: np.ndarray) -> np.ndarray:
+def pack_triangle(matrices: np.ndarray) -> np.ndarray:
     """The upper triangles, shape (…, d(d+1)/2), of symmetric matrices, shape (…, d, d)."""
     rows, columns = np.triu_indices(matrices.shape[-1])
     return matrices[..., rows, columns]
 
 
-def unpacked(vector: np.ndarray, dim: int) -> np.ndarray:
+def unpack_triangle(vector: np.ndarray, dim: int) -> np.ndarray:
     """The symmetric matrix with this upper triangle."""
     matrix = np.zeros((dim, dim))
     rows, columns = np.triu_indices(dim)
@@ -18,11 +18,13 @@ def unpacked(vector: np.ndarray, dim: int) -> np.ndarray:
     return matrix
 
 
-def congruence(transform: np.ndarray) -> np.ndarray:
-    """The linear map of packed M to packed T M Tᵀ."""
+def map_congruence(transform: np.ndarray) -> np.ndarray:
+    """The linear map of the packed triangle of M to that of T M Tᵀ."""
     dim = transform.shape[1]
     units = np.eye(dim * (dim + 1) // 2)
-    return np.stack([packed(transform @ unpacked(unit, dim) @ transform.T) for unit in units], 1)
+    return np.stack(
+        [pack_triangle(transform @ unpack_triangle(unit, dim) @ transform.T) for unit in units], 1
+    )
 
 
 def standard_errors(covariance: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inputs import Input, as_count, as_rows, require_finite
-from ..arguments import as_weight as event_weights
+from ..arguments import as_weight
 
 #: A sample to be binned: values, shape (n, k), and weights, shape (n,).
 Sample = tuple[np.ndarray, np.ndarray]
@@ -46,14 +46,14 @@ class Bins:
 
     def index(self, values: np.ndarray) -> np.ndarray:
         """The bin of each row of values, shape (n,)."""
-        place = np.searchsorted(self.inner_edges, values[:, 0], side="right")
+        first_bin = np.searchsorted(self.inner_edges, values[:, 0], side="right")
         if not self.slices:
-            return place
-        first = np.cumsum([0, *map(len, self.slices)])
+            return first_bin
+        starts = np.cumsum([0, *map(len, self.slices)])
         result = np.empty(len(values), int)
         for number, inner in enumerate(self.slices):
-            rows = place == number
-            result[rows] = first[number] + inner.index(values[rows, 1:])
+            rows = first_bin == number
+            result[rows] = starts[number] + inner.index(values[rows, 1:])
         return result
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Histogram:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.sqrt(self.variances) / self.values
 
-    def scaled(self, total: float) -> "Histogram":
+    def scale_to(self, total: float) -> "Histogram":
         """The same shape with another sum."""
         factor = total / self.values.sum()
         return Histogram(self.bins, factor * self.values, factor**2 * self.variances)
@@ -95,12 +95,11 @@ class Histogram:
         )
 
 
-def fill(bins: Bins, values: Input, weight: Input | None = None) -> Histogram:
+def fill_histogram(bins: Bins, values: Input, weight: Input | None = None) -> Histogram:
     """The histogram of values, shape (n, k), with weights of either sign."""
     rows = as_rows(values, "values", columns=bins.columns, of="columns")
     require_finite(rows, "values", "Remove or repair these events.")
-    weights = event_weights(weight, len(rows))
-    weights = np.ones(len(rows)) if weights is None else weights
+    weights = as_weight(weight, len(rows))
     index = bins.index(rows)
     sums = (np.bincount(index, w, minlength=len(bins)) for w in (weights, weights**2))
     return Histogram(bins, *sums)
@@ -125,9 +124,9 @@ def choose_bins(
     if not 0 < max_relative_error:
         raise ValueError(f"max_relative_error must be positive; got {max_relative_error}.")
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple):
-        pairs = [_sample(values, weights) for values, weights in samples]
+        pairs = [_as_sample(values, weights) for values, weights in samples]
     else:
-        pairs = [_sample(samples, weight)]
+        pairs = [_as_sample(samples, weight)]
     for values, weights in pairs:
         relative = np.sqrt(weights @ weights) / weights.sum()
         if relative > max_relative_error:
@@ -135,22 +134,21 @@ def choose_bins(
                 f"all {len(values)} events together have a relative error of {relative:.3g}, above "
                 f"max_relative_error={max_relative_error}; simulate more events or raise the bound."
             )
-    return _divided(pairs, max_relative_error, as_count(most, "most"))
+    return _divide(pairs, max_relative_error, as_count(most, "most"))
 
 
-def _sample(values: Input, weight: Input | None) -> Sample:
+def _as_sample(values: Input, weight: Input | None) -> Sample:
     rows = as_rows(values, "values", of="columns")
     if len(rows) == 0:
         raise ValueError("there are no events to choose bins from: values has no rows.")
     require_finite(rows, "values", "Remove or repair these events.")
-    weights = event_weights(weight, len(rows))
-    return rows, np.ones(len(rows)) if weights is None else weights
+    return rows, as_weight(weight, len(rows))
 
 
-def _divided(samples: list[Sample], bound: float, most: int) -> Bins:
+def _divide(samples: list[Sample], bound: float, most: int) -> Bins:
     columns = samples[0][0].shape[1]
     count = most if columns == 1 else max(1, int(most ** (1 / columns) + 1e-9))
-    edges = _merged(samples, _quantiles(samples, count), bound)
+    edges = _merge_bins(samples, _find_quantiles(samples, count), bound)
     if columns == 1:
         return Bins(edges)
     slices = []
@@ -159,40 +157,40 @@ def _divided(samples: list[Sample], bound: float, most: int) -> Bins:
         for values, weights in samples:
             rows = np.searchsorted(edges, values[:, 0], side="right") == number
             inside.append((values[rows, 1:], weights[rows]))
-        slices.append(_divided(inside, bound, max(1, most // count)))
+        slices.append(_divide(inside, bound, max(1, most // count)))
     return Bins(edges, tuple(slices))
 
 
-def _quantiles(samples: list[Sample], count: int) -> np.ndarray:
+def _find_quantiles(samples: list[Sample], count: int) -> np.ndarray:
     """Inner edges that divide the pooled sum of |w| into equal parts."""
     values = np.concatenate([v[:, 0] for v, _ in samples])
     # Each sample counts the same, whatever its number of events.
     sizes = np.concatenate([np.abs(w) / np.abs(w).sum() for _, w in samples])
     order = np.argsort(values, kind="stable")
     share = np.cumsum(sizes[order])
-    places = np.searchsorted(share, share[-1] * np.arange(1, count) / count)
-    edges = np.unique(values[order][np.minimum(places, len(values) - 1)])
+    ends = np.searchsorted(share, share[-1] * np.arange(1, count) / count)
+    edges = np.unique(values[order][np.minimum(ends, len(values) - 1)])
     return edges[edges > values.min()]
 
 
-def _merged(samples: list[Sample], edges: np.ndarray, bound: float) -> np.ndarray:
+def _merge_bins(samples: list[Sample], edges: np.ndarray, bound: float) -> np.ndarray:
     """The edges that are left when bins with too large an error are merged with the next."""
     sums = np.zeros((len(samples), 2, len(edges) + 1))
     for k, (values, weights) in enumerate(samples):
-        place = np.searchsorted(edges, values[:, 0], side="right")
+        index = np.searchsorted(edges, values[:, 0], side="right")
         for j, w in enumerate((weights, weights**2)):
-            sums[k, j] = np.bincount(place, w, minlength=len(edges) + 1)
+            sums[k, j] = np.bincount(index, w, minlength=len(edges) + 1)
 
-    def good(first: int, last: int) -> bool:
+    def is_good(first: int, last: int) -> bool:
         total, squares = sums[:, :, first:last].sum(axis=2).T
         return bool(np.all((total > 0) & (np.sqrt(squares) <= bound * total)))
 
     ends = [0]
     for last in range(1, len(edges) + 2):
-        if good(ends[-1], last):
+        if is_good(ends[-1], last):
             ends.append(last)
     # What is left over at the end joins the bins before it, until they are good together.
-    while len(ends) > 1 and ends[-1] <= len(edges) and not good(ends[-2], len(edges) + 1):
+    while len(ends) > 1 and ends[-1] <= len(edges) and not is_good(ends[-2], len(edges) + 1):
         ends.pop()
     kept = [end for end in ends[1:] if end <= len(edges)]
     if ends[-1] <= len(edges):

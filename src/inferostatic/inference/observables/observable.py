@@ -2,7 +2,7 @@ r"""Optimal observables: the score at a reference point, and its projections.
 
 Near θ_ref the likelihood is \(p(x;\theta)\propto p(x;\theta_\mathrm{ref})
 \exp[(\theta-\theta_\mathrm{ref})\cdot s(x;\theta_\mathrm{ref})]\) to first order, so the d numbers
-s(x; θ_ref) hold all that an event tells about small changes of θ (SALLY). Along one direction a
+s(x; θ_ref) hold all that an event says about small changes of θ (SALLY). Along one direction a
 single number does: \((\theta-\theta_\mathrm{ref})\cdot s\) (SALLINO), and for one parameter with
 the others free its efficient score \(s_a-I_{ab}I_{bb}^{-1}s_b\).
 """
@@ -14,10 +14,9 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...inputs import Input, as_floats, kind_of, require_finite
-from ..arguments import as_weight as event_weights
-from ..arguments import parameter_index
+from ..arguments import as_trained_point, as_weight, parameter_index
 from ..information.fisher_information import FisherInformation
-from .histograms import Bins, Histogram, choose_bins, fill
+from .histograms import Bins, Histogram, choose_bins, fill_histogram
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -97,7 +96,7 @@ class Observable:
         values = self(x)
         if bins is None:
             bins = choose_bins(values, weight=weight, max_relative_error=max_relative_error)
-        return fill(bins, values, weight)
+        return fill_histogram(bins, values, weight)
 
     def __repr__(self) -> str:
         """Which columns, and where."""
@@ -109,8 +108,8 @@ class Observable:
 
 
 def _shares(weight: Input | None, count: int) -> np.ndarray:
-    weights = event_weights(weight, count)
-    return np.full(count, 1 / count) if weights is None else weights / weights.sum()
+    weights = as_weight(weight, count)
+    return weights / weights.sum()
 
 
 def observable(
@@ -138,32 +137,28 @@ def observable(
             f"{kind_of(estimator)}."
         )
     names = estimator.theta_names
-    low, high = (
-        np.asarray(edge, np.float64)
-        for edge in (estimator.region.theta_low, estimator.region.theta_high)
-    )
-    point = as_point(theta_ref, names, low, high, "theta_ref")
+    point = as_trained_point(estimator, theta_ref, "theta_ref")
     projection, columns = np.eye(len(names)), tuple(f"score {name}" for name in names)
     measured = dict(zip(names, np.eye(len(names)), strict=True))
     if isinstance(direction, str):
-        place = parameter_index(direction, names)
-        projection, columns = projection[[place]], (columns[place],)
-        measured = {names[place]: measured[names[place]]}
+        index = parameter_index(direction, names)
+        projection, columns = projection[[index]], (columns[index],)
+        measured = {names[index]: measured[names[index]]}
         if information is not None:
-            projection = _efficient(_checked_information(information, len(names)), place)
-            columns = (f"efficient score {names[place]}",)
+            projection = _project_efficient(_as_information(information, len(names)), index)
+            columns = (f"efficient score {names[index]}",)
     elif information is not None:
         raise ValueError(
             "information serves to profile the other parameters, so direction must name one of "
             f"{', '.join(names)}; got direction={direction!r}."
         )
     elif direction is not None:
-        projection, columns = _along(direction, names), ("projected score",)
+        projection, columns = _as_direction(direction, names), ("projected score",)
         measured = {"strength": projection[0]}
     return Observable(estimator, point, projection, columns, measured)
 
 
-def _along(direction: Input, names: tuple[str, ...]) -> np.ndarray:
+def _as_direction(direction: Input, names: tuple[str, ...]) -> np.ndarray:
     vector = as_floats(direction, "direction").astype(np.float64)
     if vector.shape != (len(names),) or not np.isfinite(vector).all() or not vector.any():
         raise ValueError(
@@ -173,7 +168,7 @@ def _along(direction: Input, names: tuple[str, ...]) -> np.ndarray:
     return vector[None]
 
 
-def _checked_information(information: Input | FisherInformation, size: int) -> np.ndarray:
+def _as_information(information: Input | FisherInformation, size: int) -> np.ndarray:
     if isinstance(information, FisherInformation):
         information = information.score_information
     matrix = as_floats(information, "information").astype(np.float64)
@@ -189,7 +184,7 @@ def _checked_information(information: Input | FisherInformation, size: int) -> n
     return (matrix + matrix.T) / 2
 
 
-def _efficient(information: np.ndarray, place: int) -> np.ndarray:
+def _project_efficient(information: np.ndarray, index: int) -> np.ndarray:
     """e_a − I_ab I_bb⁻¹, the row of the inverse information scaled to 1 at the parameter."""
-    row = np.linalg.inv(information)[place]
-    return (row / row[place])[None]
+    row = np.linalg.inv(information)[index]
+    return (row / row[index])[None]

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-#: Weights in the tail that an index needs.
+#: Weights in the tail that an index needs: its error is then about 0.3.
 FEWEST = 25
 
 
-def tail_index(weight: np.ndarray) -> float:
-    """Shape k of a generalised Pareto law of the largest weights: moments exist up to 1/k.
+def find_tail_index(weight: np.ndarray) -> float:
+    """Shape k of a generalised Pareto distribution of the largest weights: moments exist up to 1/k.
 
-    The tail is the largest min(n/5, 3√n) weights (Vehtari et al., arXiv:1507.02646). The law is
-    fitted by the posterior mean of Zhang and Stephens (2009), which needs no iteration, and drawn
-    to 1/2 by ten imagined weights, as in the first of the two. NaN with too few weights to tell.
+    The tail is the largest min(n/5, 3√n) weights (Vehtari et al., arXiv:1507.02646). The shape
+    is estimated by the posterior mean of Zhang and Stephens (2009), which needs no iteration, and
+    drawn to 1/2 by ten imagined weights, as in the first of the two. NaN with too few weights.
 
     Args:
         weight: positive, shape (n,).
@@ -27,11 +27,11 @@ def tail_index(weight: np.ndarray) -> float:
     excess = excess[excess > 0]
     if len(excess) < FEWEST:
         return float("nan")
-    shape = _generalised_pareto(excess)
+    shape = _fit_generalised_pareto(excess)
     return float((shape * len(excess) + 0.5 * 10) / (len(excess) + 10))
 
 
-def _generalised_pareto(excess: np.ndarray) -> float:
+def _fit_generalised_pareto(excess: np.ndarray) -> float:
     """The shape, from sorted excesses over a threshold."""
     n = len(excess)
     points = 20 + int(np.sqrt(n))

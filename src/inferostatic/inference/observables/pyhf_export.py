@@ -20,20 +20,57 @@ import numpy as np
 
 from ...events.events import Events
 from ...inputs import Input, kind_of
-from ...world.simulator import Simulator
-from ..arguments import as_level, as_observed, values_by_name
+from ...tables import format_table
+from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
 from ..chi_square import chi2_quantile
 from ..likelihood.constraints import read_constraints
 from ..likelihood.minuit import NotConverged
-from .histograms import fill
+from .histograms import fill_histogram
 from .observable import Observable
-from .templates import Reweighted, TemplateChoices, Templates, make_templates
+from .template_events import Reweighted, Simulated
+from .templates import TemplateHistograms, Templates, as_templates, make_templates
 
-#: The unit of a free parameter, and how far it may move, in expected errors.
-UNIT_ERRORS, REACH_ERRORS = 30.0, 10.0
+#: The unit of a free parameter in expected errors: the Gaussian of HistFactory then adds 0.1%.
+UNIT_ERRORS = 30.0
+#: How far a free parameter may move, in expected errors.
+REACH_ERRORS = 10.0
+#: How far a constrained parameter may move, in standard deviations of its constraint.
+REACH_CONSTRAINT = 5.0
+#: How far the luminosity may move, in its uncertainties.
+REACH_LUMINOSITY = 6.0
 #: A constraint narrower than this many expected errors (without it) is modelled at its own ±1.
 NARROW = 3.0
-CHANNEL, NORMALISATION, LUMINOSITY = "observable", "normalisation", "lumi"
+#: Name of the channel in the workspace.
+CHANNEL = "observable"
+#: Name of the free factor of the normalisation.
+NORMALISATION = "normalisation"
+#: Name of the luminosity, which pyhf prescribes.
+LUMINOSITY = "lumi"
+
+
+@dataclasses.dataclass(frozen=True)
+class UncertainRate:
+    """An expected number of events with a common relative uncertainty.
+
+    Attributes:
+        rate: expected number of events ν(θ), a function of θ of shape (d,).
+        luminosity: relative uncertainty of the rate, for example 0.02.
+    """
+
+    rate: Callable[[Any], Any]
+    luminosity: float
+
+    def __post_init__(self) -> None:
+        """Check both."""
+        if not callable(self.rate):
+            raise TypeError(
+                f"rate must be a function of θ of shape (d,); got {kind_of(self.rate)}. An "
+                "uncertainty needs a rate: without one the normalisation is free."
+            )
+        if not 0 < self.luminosity < 1:
+            raise ValueError(
+                f"luminosity must lie between 0 and 1, like 0.02; got {self.luminosity}."
+            )
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -53,11 +90,11 @@ class PyhfWorkspace:
     poi: str
     reference: Mapping[str, float]
     unit: Mapping[str, float]
-    templates: Templates
+    templates: TemplateHistograms
     expected: float
 
     def theta(self, alpha: float, name: str | None = None) -> float:
-        """The parameter (that of interest unless named) for pyhf's α."""
+        """The value of a parameter, by default that of interest, for pyhf's α."""
         name = self.poi if name is None else name
         return self.reference[name] + self.unit[name] * float(alpha)
 
@@ -82,7 +119,7 @@ class PyhfWorkspace:
         """Observed content of the bins followed by the auxiliary data, as pyhf wants them."""
         return list(_pyhf().Workspace(self.workspace).data(self.model()))
 
-    def interval(self, level: float = 0.6826894921370859) -> np.ndarray:
+    def interval(self, level: float = ONE_SIGMA) -> np.ndarray:
         """The profile-likelihood interval of the parameter of interest by pyhf, shape (2,).
 
         An end that would lie where the model is no longer positive is the edge of that range.
@@ -90,7 +127,7 @@ class PyhfWorkspace:
         from scipy import optimize  # heavy, so loaded on first use
 
         pyhf, model, data = _pyhf(), self.model(), self.data()
-        mle, place = pyhf.infer.mle, model.config.poi_index
+        mle, index = pyhf.infer.mle, model.config.poi_index
         target = chi2_quantile(as_level(level), 1)
         step = self.templates.error[self.poi] / self.unit[self.poi] * np.sqrt(target)
 
@@ -98,7 +135,7 @@ class PyhfWorkspace:
             _, value = mle.fixed_poi_fit(alpha, data, model, return_fitted_val=True)
             return np.sqrt(max(float(value) - float(least), 0.0)) - np.sqrt(target)
 
-        def end(edge: float) -> float:
+        def find_end(edge: float) -> float:
             room, sign = abs(edge - best), np.sign(edge - best)
             inner, outer = 0.0, min(1.2 * step, room)
             while excess(best + sign * outer) < 0:
@@ -112,8 +149,8 @@ class PyhfWorkspace:
 
         try:
             parameters, least = mle.fit(data, model, return_fitted_val=True)
-            best = float(parameters[place])
-            ends = [end(float(edge)) for edge in model.config.suggested_bounds()[place]]
+            best = float(parameters[index])
+            ends = [find_end(float(edge)) for edge in model.config.suggested_bounds()[index]]
         except pyhf.exceptions.FailedMinimization as error:
             raise NotConverged(
                 f"pyhf's fit did not converge ({error}). Move theta_ref nearer to the data, or use "
@@ -134,54 +171,47 @@ class PyhfWorkspace:
 
     def summary(self) -> str:
         """A table of the parameters: scale, validity, loss by binning and noise of templates."""
-        width = max(9, *(len(name) for name in self.unit))
-        lines = [
-            repr(self),
-            f"{'parameter':<{width}}  {'reference':>10}  {'per unit α':>10}  {'valid from':>10}  "
-            f"{'to':>10}  {'kept by bins':>12}  {'noise':>6}",
-        ]
-        for name, (low, high) in self.validity.items():
-            lines.append(
-                f"{name:<{width}}  {self.reference[name]:>10.4g}  {self.unit[name]:>10.3g}  "
-                f"{low:>10.4g}  {high:>10.4g}  {self.templates.kept[name]:>12.1%}  "
-                f"{self.templates.noise[name]:>6.1%}"
-            )
+        names, made = list(self.unit), self.templates
+        columns = {
+            "parameter": names,
+            "reference": [f"{self.reference[name]:.4g}" for name in names],
+            "per unit α": [f"{self.unit[name]:.3g}" for name in names],
+            "valid from": [f"{self.validity[name][0]:.4g}" for name in names],
+            "to": [f"{self.validity[name][1]:.4g}" for name in names],
+            "kept by bins": [f"{made.kept[name]:.1%}" for name in names],
+            "noise": [f"{made.noise[name]:.1%}" for name in names],
+        }
+        lines = [repr(self), *format_table(columns)]
         lines.append("θ = reference + α × unit; interpolation code4p (pyhf's default) is assumed")
         return "\n".join(lines)
 
 
 def to_pyhf(
     observable: Observable,
-    source: Simulator | Events | Reweighted,
+    templates: Templates | Simulated | Reweighted | Events,
     *,
     observed: Input | None = None,
-    expected: float | None = None,
-    rate: Callable[[Any], Any] | None = None,
+    expected: float | Callable[[Any], Any] | UncertainRate | None = None,
     poi: str | None = None,
     constraints: Mapping[str, tuple[float, float]] | None = None,
-    luminosity: float | None = None,
-    templates: TemplateChoices | None = None,
-    seed: int | None = None,
 ) -> PyhfWorkspace:
     """A HistFactory workspace of an optimal observable, valid near its reference point.
 
-    Without `rate` only the shape counts: the normalisation is a free factor. With it, the expected
-    number of events follows θ, and `luminosity` is its relative uncertainty.
+    With a number of expected events only the shape counts: the normalisation is a free factor. With
+    a rate ν(θ), the expected number of events follows θ.
 
     Args:
         observable: from `ist.observable`. Its score components or the named parameter are the
             free parameters; a projection onto a direction is measured by its "strength".
-        source: a simulator; Events made at θ_ref and at θ_ref ± a shift of each parameter; or
-            `Reweighted(x)` with events at θ_ref.
-        observed: observed events, shape (n, D); the expected content (Asimov data) unless given.
-        expected: number of events at θ_ref; that of the observed ones unless given.
-        rate: expected number of events ν(θ), a function of θ of shape (d,).
+        templates: where their events come from: `Simulated(simulator, seed=1)`; Events made at
+            θ_ref and at θ_ref ± a shift of each parameter; or `Reweighted(x)` with events at θ_ref.
+            `Templates(source, …)` also says how they are shifted and binned.
+        observed: observed events, shape (n, D); the expected content (Asimov data) by default.
+        expected: number of events at θ_ref, that of the observed ones by default; or a rate, a
+            function ν(θ) of θ of shape (d,); or `UncertainRate(rate, luminosity=0.02)`.
         poi: name of the parameter of interest, needed where there are several.
         constraints: measurements of parameters made elsewhere, {"name": (mean, sd)}. A constrained
             parameter enters the model even if the observable was not made for it.
-        luminosity: relative uncertainty of the rate, for example 0.02.
-        templates: how templates are made and binned.
-        seed: for a simulator.
     """
     _pyhf()
     if not isinstance(observable, Observable):
@@ -190,31 +220,21 @@ def to_pyhf(
             f"{kind_of(observable)}."
         )
     names = observable.estimator.theta_names
-    choices = TemplateChoices() if templates is None else templates
+    options = as_templates(templates)
     constrained = values_by_name(constraints, names, "constraints")
     checked = read_constraints(constrained, names)
     directions = {**observable.directions}
     for name in constrained:
         directions.setdefault(name, np.eye(len(names))[names.index(name)])
-    poi = _checked_poi(poi, directions, tuple(observable.directions))
-    if luminosity is not None and rate is None:
-        raise ValueError(
-            "luminosity is an uncertainty of the rate, and without rate= the normalisation is "
-            "free; give rate= or leave luminosity out."
-        )
-    if luminosity is not None and not 0 < luminosity < 1:
-        raise ValueError(f"luminosity must lie between 0 and 1, like 0.02; got {luminosity}.")
+    poi = _choose_poi(poi, directions, tuple(observable.directions))
     rows = None if observed is None else as_observed(observable.estimator, observed, "observed")
-    total = _expected(observable.theta_ref, expected, rate, rows)
-    precision = {name: float(checked.precision[names.index(name)]) for name in constrained}
+    total = _as_rate(observable.theta_ref, expected, rows)
     made = make_templates(
         observable,
-        source,
+        options,
         expected=total(observable.theta_ref),
         directions=directions,
-        precision=precision,
-        choices=choices,
-        seed=seed,
+        precision={name: float(checked.precision[names.index(name)]) for name in constrained},
     )
     reference = {
         name: float(observable.theta_ref[names.index(name)]) if name in names else 0.0
@@ -222,14 +242,14 @@ def to_pyhf(
     }
     content = None
     if rows is not None:
-        content = fill(made.nominal.bins, observable(rows)).values.tolist()
+        content = fill_histogram(made.nominal.bins, observable(rows)).values.tolist()
     builder = _Builder(made, observable.theta_ref, total, reference, constrained)
-    workspace = builder.workspace(
+    workspace = builder.build_workspace(
         poi,
         content,
-        free_normalisation=rate is None,
-        luminosity=luminosity,
-        mc_errors=choices.mc_errors,
+        free_normalisation=not (callable(expected) or isinstance(expected, UncertainRate)),
+        luminosity=expected.luminosity if isinstance(expected, UncertainRate) else None,
+        mc_errors=options.mc_errors,
     )
     _pyhf().Workspace(workspace)  # validates against the schema of HistFactory
     return PyhfWorkspace(workspace, poi, reference, builder.unit, made, total(observable.theta_ref))
@@ -240,28 +260,28 @@ class _Builder:
 
     def __init__(
         self,
-        made: Templates,
+        made: TemplateHistograms,
         theta_ref: np.ndarray,
         total: Callable[[np.ndarray], float],
         reference: Mapping[str, float],
         constrained: Mapping[str, tuple[float, float]],
     ) -> None:
         self.made, self.constrained, self.reference = made, constrained, reference
-        self.nominal = made.nominal.scaled(total(theta_ref))
+        self.nominal = made.nominal.scale_to(total(theta_ref))
         self.unit: dict[str, float] = {}
         self.lo: dict[str, np.ndarray] = {}
         self.hi: dict[str, np.ndarray] = {}
         for name, direction in made.directions.items():
             shift = made.shift[name]
             down, up = (
-                histogram.scaled(total(theta_ref + sign * shift * direction)).values
+                histogram.scale_to(total(theta_ref + sign * shift * direction)).values
                 for histogram, sign in ((made.low[name], -1), (made.high[name], 1))
             )
             slope = (up - down) / (2 * shift)
             curvature = (up + down - 2 * self.nominal.values) / shift**2
-            self._shape(name, slope, curvature)
+            self._set_shape(name, slope, curvature)
 
-    def _shape(self, name: str, slope: np.ndarray, curvature: np.ndarray) -> None:
+    def _set_shape(self, name: str, slope: np.ndarray, curvature: np.ndarray) -> None:
         # With hi + lo − 2ν0 = 16A, code4p has the curvature 30A at α = 0.
         unit, part = UNIT_ERRORS * self.made.error[name], 16 / 30
         if name in self.constrained:
@@ -273,7 +293,7 @@ class _Builder:
         self.lo[name] = self.nominal.values - unit * slope + bend
         self.hi[name] = self.nominal.values + unit * slope + bend
 
-    def workspace(
+    def build_workspace(
         self,
         poi: str,
         observed: list[float] | None,
@@ -290,13 +310,14 @@ class _Builder:
             }
             for name in self.unit
         ]
-        parameters = [self._parameter(name) for name in self.unit]
+        parameters = [self._describe(name) for name in self.unit]
         if free_normalisation:
             modifiers.append({"name": NORMALISATION, "type": "normfactor", "data": None})
             parameters.append({"name": NORMALISATION, "bounds": [[0.0, 10.0]], "inits": [1.0]})
         if luminosity is not None:
             modifiers.append({"name": LUMINOSITY, "type": "lumi", "data": None})
-            bounds = [[max(0.0, 1 - 6 * luminosity), 1 + 6 * luminosity]]
+            reach = REACH_LUMINOSITY * luminosity
+            bounds = [[max(0.0, 1 - reach), 1 + reach]]
             parameters.append(
                 {
                     "name": LUMINOSITY,
@@ -318,18 +339,18 @@ class _Builder:
             "measurements": [{"name": poi, "config": {"poi": poi, "parameters": parameters}}],
         }
 
-    def _parameter(self, name: str) -> dict[str, Any]:
+    def _describe(self, name: str) -> dict[str, Any]:
         centre = 0.0
         described: dict[str, Any] = {"name": name}
         reach = REACH_ERRORS / UNIT_ERRORS
         if name in self.constrained:
             centre = (float(self.constrained[name][0]) - self.reference[name]) / self.unit[name]
             described["auxdata"] = [centre]
-            reach = 5.0
-        low, high = (self._positive(name, centre + sign * reach) for sign in (-1, 1))
+            reach = REACH_CONSTRAINT
+        low, high = (self._find_positive(name, centre + sign * reach) for sign in (-1, 1))
         return {**described, "bounds": [[low, high]], "inits": [float(np.clip(centre, low, high))]}
 
-    def _positive(self, name: str, furthest: float) -> float:
+    def _find_positive(self, name: str, furthest: float) -> float:
         """The α nearest to the furthest one up to which every bin keeps a positive content."""
         for alpha in furthest * np.linspace(0, 1, 101)[1:]:
             if np.any(self._content(name, alpha) <= 0):
@@ -347,7 +368,7 @@ class _Builder:
         )
 
 
-def _checked_poi(
+def _choose_poi(
     poi: str | None, directions: Mapping[str, np.ndarray], measured: tuple[str, ...]
 ) -> str:
     if poi is None and len(measured) == 1:
@@ -359,23 +380,23 @@ def _checked_poi(
     return poi
 
 
-def _expected(
+def _as_rate(
     theta_ref: np.ndarray,
-    expected: float | None,
-    rate: Callable[[Any], Any] | None,
+    expected: float | Callable[[Any], Any] | UncertainRate | None,
     rows: np.ndarray | None,
 ) -> Callable[[np.ndarray], float]:
     """The expected number of events as a function of θ."""
-    if rate is not None and expected is not None:
-        raise ValueError("give rate= or expected=, not both: the rate says what is expected.")
-    if rate is None and expected is None and rows is None:
+    if expected is None and rows is None:
         raise ValueError(
-            "how many events are expected at theta_ref? Give expected=, rate= or observed=."
+            "how many events are expected at theta_ref? Give expected=, a number or a function of "
+            "θ, or observed=."
         )
-    constant = expected if expected is not None else (0.0 if rows is None else float(len(rows)))
+    given: Any = expected.rate if isinstance(expected, UncertainRate) else expected
+    if given is None and rows is not None:
+        given = len(rows)
 
     def total(theta: np.ndarray) -> float:
-        value = constant if rate is None else float(np.asarray(rate(theta)).reshape(()))
+        value = float(np.asarray(given(theta) if callable(given) else given).reshape(()))
         if not (np.isfinite(value) and value > 0):
             raise ValueError(
                 "the expected number of events must be positive and finite; at θ = "

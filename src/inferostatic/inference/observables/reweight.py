@@ -13,20 +13,28 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...inputs import Input, kind_of, warn_user
-from ..arguments import as_events, as_weight, effective_size
-from .pareto_tail import tail_index
+from ...tables import format_table
+from ...weights import effective_size
+from ..arguments import as_events, as_weight
+from .pareto_tail import find_tail_index
 
 #: Part of the effective events that must be left, or the pair is refused.
 REFUSED = 0.01
 #: Part below which there is a warning.
 FEW = 0.1
-#: Tail index of the weights from which their mean converges too slowly to be used, and from which
-#: their variance is infinite (Vehtari et al., arXiv:1507.02646).
-HEAVY, INFINITE = 0.7, 0.5
-#: Standard errors by which the mean ratio may differ from 1, and what difference does not matter.
-TOLERATED, NEGLIGIBLE = 4.0, 0.01
-#: The outermost part of the events in an observable, and the part of the weight it may hold.
-EDGE, EDGE_SHARE = 0.001, 0.1
+#: Tail index of the weights from which their mean converges too slowly to be used (Vehtari et al.,
+#: arXiv:1507.02646).
+HEAVY = 0.7
+#: Tail index from which the variance of the weights is infinite.
+INFINITE = 0.5
+#: Standard errors by which the mean ratio may differ from 1.
+TOLERATED = 4.0
+#: Difference of the mean ratio from 1 that does not matter, however significant.
+NEGLIGIBLE = 0.01
+#: The outermost part of the events at each end of an observable.
+EDGE = 0.001
+#: Part of the weight that these may hold.
+EDGE_SHARE = 0.1
 #: Fewest events at each end for which that share is judged.
 FEWEST_AT_EDGE = 5
 #: Larger logarithms, of either sign, have no exponential in float64.
@@ -52,11 +60,11 @@ class Reweighting:
         normalisation: mean of r̂ over the events, 1 for a true ratio.
         normalisation_error: its standard error, of no meaning if the tail index exceeds 1/2.
         tail_index: of the largest weights; above 1/2 their variance is infinite, above 0.7 their
-            mean is of no use. NaN with too few events to tell.
+            mean is of no use. NaN with too few events.
         largest_share: part of all weight that the heaviest event carries.
         edge_share: for each observable, the part of the weight that the outermost events in it
             carry, shape (D,): large where the events do not reach what θ_to asks for.
-        remarks: what to mind, in sentences; also given as warnings.
+        remarks: what to mind; also given as warnings.
     """
 
     weight: np.ndarray
@@ -85,21 +93,20 @@ class Reweighting:
 
     def summary(self) -> str:
         """What the weights are worth, line by line."""
-        lines = [
-            f"{len(self.weight):,} events reweighted",
-            f"  effective sample size  {self.effective_size:,.0f} of "
-            f"{self.input_effective_size:,.0f} ({self.effective_fraction:.1%})",
-            f"  mean ratio             {self.normalisation:.4f} ± {self.normalisation_error:.4f}"
-            " (1 for a true ratio)",
-            f"  tail index             {self.tail_index:.2f} (variance infinite above 0.5)",
-            f"  heaviest event         {self.largest_share:.2%} of the weight",
-        ]
         worst = int(np.argmax(self.edge_share))
-        lines.append(
-            f"  outermost events       {self.edge_share[worst]:.1%} of the weight in "
-            f"{self.x_names[worst]}"
-        )
-        return "\n".join([*lines, *(f"  ! {remark}" for remark in self.remarks)])
+        rows = {
+            "effective sample size": f"{self.effective_size:,.0f} of "
+            f"{self.input_effective_size:,.0f} ({self.effective_fraction:.1%})",
+            "mean ratio": f"{self.normalisation:.4f} ± {self.normalisation_error:.4f} "
+            "(1 for a true ratio)",
+            "tail index": f"{self.tail_index:.2f} (variance infinite above {INFINITE})",
+            "heaviest event": f"{self.largest_share:.2%} of the weight",
+            "outermost events": f"{self.edge_share[worst]:.1%} of the weight in "
+            f"{self.x_names[worst]}",
+        }
+        title = f"{len(self.weight):,} events reweighted"
+        table = format_table({title: list(rows), "": list(rows.values())}, left=(title, ""))
+        return "\n".join([*table, *(f"! {remark}" for remark in self.remarks)])
 
     def __str__(self) -> str:
         """The lines of the summary."""
@@ -160,7 +167,7 @@ def reweight(
             f"{far}: theta_to is too far from theta_from for these events. Simulate closer to it, "
             "go in smaller steps, or pass throw=False to see the weights."
         )
-    result = _judged(rows, before, log_ratio, sizes, estimator.x_names)
+    result = _assess_weights(rows, before, log_ratio, sizes, estimator.x_names)
     for remark in result.remarks:
         warn_user(remark)
     return result
@@ -171,7 +178,7 @@ def _effective_size_after(before: np.ndarray, log_ratio: np.ndarray) -> float:
     return effective_size(before * np.exp(log_ratio - log_ratio.max()))
 
 
-def _judged(
+def _assess_weights(
     rows: np.ndarray,
     before: np.ndarray,
     log_ratio: np.ndarray,
@@ -197,15 +204,15 @@ def _judged(
         input_effective_size=sizes[0],
         normalisation=float(mean),
         normalisation_error=error,
-        tail_index=tail_index(np.abs(after)),
+        tail_index=find_tail_index(np.abs(after)),
         largest_share=float(np.abs(after).max() / np.abs(after).sum()),
-        edge_share=_edge_share(rows, before, after),
+        edge_share=_find_edge_share(rows, before, after),
         remarks=(),
     )
-    return dataclasses.replace(result, remarks=tuple(_remarks(result)))
+    return dataclasses.replace(result, remarks=tuple(_list_remarks(result)))
 
 
-def _edge_share(rows: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+def _find_edge_share(rows: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """The larger part of the weight that the outermost events at either end carry.
 
     Less what they carried before, so that an observable with a few values at its end, each of
@@ -221,7 +228,7 @@ def _edge_share(rows: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.n
     return shares
 
 
-def _remarks(result: Reweighting) -> list[str]:
+def _list_remarks(result: Reweighting) -> list[str]:
     remarks = []
     fraction, index = result.effective_fraction, result.tail_index
     if fraction < FEW:
@@ -245,8 +252,8 @@ def _remarks(result: Reweighting) -> list[str]:
         )
     away, error = abs(result.normalisation - 1), result.normalisation_error
     # Without a finite variance the error means nothing, and a true ratio would fail.
-    judged = fraction >= FEW and not index > INFINITE
-    if judged and away > max(TOLERATED * error, NEGLIGIBLE):
+    known = fraction >= FEW and not index > INFINITE
+    if known and away > max(TOLERATED * error, NEGLIGIBLE):
         remarks.append(
             f"the mean of the ratio is {result.normalisation:.4f} ± {error:.4f} and should be 1: "
             "the ratio is biased, or the events do not cover theta_to. For shapes alone use "
