@@ -13,6 +13,11 @@ import jax
 import numpy as np
 
 _KNOWN: dict[str, Any] = {}
+#: Names under which files of earlier versions hold a field, by class.
+FORMER_FIELDS: dict[str, dict[str, str]] = {
+    "CandidateSets": {"law": "candidates"},
+    "LabelledPairs": {"law": "pairs"},
+}
 
 T = TypeVar("T")
 
@@ -104,7 +109,9 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
         return _lookup(data["known"])
     if "type" in data:
         kind: Callable[..., object] = _lookup(data["type"])
-        return kind(**{key: restore(value, supplied) for key, value in data["fields"].items()})
+        now = FORMER_FIELDS.get(data["type"], {})
+        fields = data["fields"].items()
+        return kind(**{now.get(key, key): restore(value, supplied) for key, value in fields})
     raise ValueError("unreadable description in the file.")
 
 

@@ -212,7 +212,7 @@ def test_a_density_and_its_score_are_evaluated_at_once_to_the_same_loss() -> Non
     model = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, fitted.model.network)
     model = with_network(fitted.model, model)
     keys = jax.random.split(jax.random.key(1), 30)
-    records = jax.vmap(lambda row, key: method.supervise(row, supply.law, key=key))(
+    records = jax.vmap(lambda row, key: method.supervise(row, supply.distribution, key=key))(
         supply.rows, keys
     )
     x = jnp.asarray(some.x, jnp.float32)

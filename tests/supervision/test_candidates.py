@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 import inferostatic as ist
 from inferostatic.supervision.candidates import (
-    AbstractCandidateLaw,
+    AbstractCandidates,
     AroundCentre,
     CandidateSets,
     FromPrior,
@@ -31,7 +31,7 @@ OTHERS = 7
 
 
 @eqx.filter_jit
-def _sets(law: AbstractCandidateLaw, prior: AbstractPrior, keys: Array) -> Array:
+def _sets(law: AbstractCandidates, prior: AbstractPrior, keys: Array) -> Array:
     def one(key: Array) -> Array:
         first, second = jax.random.split(key)
         theta = prior.draw(key=first)
@@ -41,7 +41,7 @@ def _sets(law: AbstractCandidateLaw, prior: AbstractPrior, keys: Array) -> Array
     return jax.vmap(one)(keys)
 
 
-def draw_sets(law: AbstractCandidateLaw, prior: AbstractPrior, seed: int = 1) -> np.ndarray:
+def draw_sets(law: AbstractCandidates, prior: AbstractPrior, seed: int = 1) -> np.ndarray:
     """Candidate sets, shape (n, K+1, d), with θ' first."""
     return np.asarray(_sets(law, prior, jax.random.split(jax.random.key(seed), N)), np.float64)
 
@@ -80,7 +80,7 @@ FALLING = ist.CustomPrior(
     lambda key: jax.random.exponential(key, (2,)), lambda theta: -jnp.sum(theta), low=0.0
 )
 
-RIGHT: dict[str, tuple[AbstractCandidateLaw, AbstractPrior]] = {
+RIGHT: dict[str, tuple[AbstractCandidates, AbstractPrior]] = {
     "multi-scale, box": (MultiScale(), BOX),
     "multi-scale, normal": (MultiScale(), NORMAL),
     "multi-scale, half normal": (MultiScale(0.1, 0.5), HALF),
@@ -103,7 +103,7 @@ def test_candidates_hide_the_true_one(name):
     assert np.mean(np.any(sets[:, 1:] != sets[:, :1], axis=(1, 2))) > 0.5
 
 
-class NoCentre(AbstractCandidateLaw):
+class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
 
     def candidates(
@@ -114,7 +114,7 @@ class NoCentre(AbstractCandidateLaw):
         return jax.vmap(lambda k: prior.step(row.theta, size, key=k))(keys)
 
 
-class TwoWidths(AbstractCandidateLaw):
+class TwoWidths(AbstractCandidates):
     """Wrong: one width for the centre, another one for the candidates."""
 
     def candidates(
@@ -126,7 +126,7 @@ class TwoWidths(AbstractCandidateLaw):
         return jax.vmap(lambda k: prior.step(centre, wide, key=k))(jax.random.split(rest, number))
 
 
-class WidthOfTheta(AbstractCandidateLaw):
+class WidthOfTheta(AbstractCandidates):
     """Wrong: a width that depends on θ'."""
 
     def candidates(
@@ -138,7 +138,7 @@ class WidthOfTheta(AbstractCandidateLaw):
         return jax.vmap(lambda k: prior.step(centre, size, key=k))(jax.random.split(rest, number))
 
 
-class Clipped(AbstractCandidateLaw):
+class Clipped(AbstractCandidates):
     """Wrong: steps that leave the box are put on its wall."""
 
     def candidates(

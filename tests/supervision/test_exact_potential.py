@@ -26,8 +26,8 @@ from jaxtyping import Array, PRNGKeyArray
 import inferostatic as ist
 from inferostatic.learning.losses import SoftmaxCrossEntropy
 from inferostatic.learning.methods import AbstractMethod, Method
-from inferostatic.supervision.candidates import AbstractCandidateLaw, CandidateSets
-from inferostatic.supervision.pairs import AbstractPairLaw
+from inferostatic.supervision.candidates import AbstractCandidates, CandidateSets
+from inferostatic.supervision.pairs import AbstractPairs
 from inferostatic.supervision.records import Row
 from inferostatic.world.priors.prior import AbstractPrior
 
@@ -120,7 +120,7 @@ def test_reference_sample():
 # Wrong variants
 
 
-class ClippedPartner(AbstractPairLaw):
+class ClippedPartner(AbstractPairs):
     """Wrong: a partner outside the box is put on its wall."""
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
@@ -131,7 +131,7 @@ class ClippedPartner(AbstractPairLaw):
         return jnp.clip(theta + step, jnp.asarray(LOW, jnp.float32), jnp.asarray(HIGH, jnp.float32))
 
 
-class EscapingPartner(AbstractPairLaw):
+class EscapingPartner(AbstractPairs):
     """Wrong: a partner that leaves the support, from where no events ever come."""
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
@@ -141,7 +141,7 @@ class EscapingPartner(AbstractPairLaw):
         return theta + jax.random.uniform(key, (2,), minval=-0.5, maxval=0.5)
 
 
-class NoCentre(AbstractCandidateLaw):
+class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
 
     def candidates(

@@ -8,7 +8,7 @@ import numpy as np
 from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_seed, kind_of
-from ..learning.centring import Centring, centred
+from ..learning.centring import Centring, centre_score
 
 #: Events in each half at least: fewer tell nothing.
 FEWEST_EVENTS = 200
@@ -101,7 +101,7 @@ def _centred(
     est: Estimator, events: Events, rows: np.ndarray, seed: int
 ) -> tuple[Estimator, Centring]:
     x, theta, weight = (np.asarray(part)[rows] for part in (events.x, events.theta, events.weight))
-    return centred(est, x, theta, weight, seed=seed)
+    return centre_score(est, x, theta, weight, seed=seed)
 
 
 def _report(est: Estimator, events: Events, record: Centring, seed: int) -> CentringReport:
@@ -123,7 +123,7 @@ def _report(est: Estimator, events: Events, record: Centring, seed: int) -> Cent
 def _mean_score(est: Estimator, events: Events, rows: np.ndarray, seed: int) -> float:
     """As it is, with whatever is subtracted already."""
     x, theta, weight = (np.asarray(part)[rows] for part in (events.x, events.theta, events.weight))
-    return centred(est, x, theta, weight, seed=seed, afresh=False)[1].before
+    return centre_score(est, x, theta, weight, seed=seed, afresh=False)[1].before
 
 
 def _mean_ratio(est: Estimator, events: Events, rows: np.ndarray) -> tuple[float, float]:

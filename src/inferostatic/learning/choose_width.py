@@ -24,7 +24,7 @@ from ..supervision.quadrature import (
     draw_standard,
     kernel_sum,
 )
-from ..supervision.supervision import law_of, refuse_discrete, trusted_region
+from ..supervision.supervision import find_prior, refuse_discrete, trusted_region
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 
@@ -208,9 +208,9 @@ def choose_width(
     """
     _check_objects(estimator, events, prior)
     seed, n = as_seed(seed), as_count(len(events) if n is None else n, "n")
-    law = law_of(events)
-    region = _simulated(estimator, events, law)
-    target = law if prior is None else prior
+    stored_prior = find_prior(events)
+    region = _simulated(estimator, events, stored_prior)
+    target = stored_prior if prior is None else prior
     rules = _rules(kernel, widths, target, region, given=prior is not None)
     region = _common_region(rules, target, region, given=prior is not None)
     scale = target.centre_and_scale[1]
@@ -220,7 +220,7 @@ def choose_width(
     with progress("examining widths", total, show=progress_bar) as advance:
         rows = []
         for rule in rules:
-            theta, weight = _displaced(rule, events, law, target, region, seed)
+            theta, weight = _displaced(rule, events, stored_prior, target, region, seed)
             _check_left(rule, weight)
             used = weight != 0
             advance(int(np.sum(~used)))
@@ -254,9 +254,9 @@ def _check_objects(estimator: object, events: object, prior: object) -> None:
         )
     if prior is not None and not isinstance(prior, AbstractPrior):
         raise TypeError(f"prior must be a prior such as ist.Uniform; got {kind_of(prior)}.")
-    for law in (events.prior, prior):
-        if isinstance(law, Discrete):
-            refuse_discrete(law, "choose_width, like Kernel Score Estimation,")
+    for stored_prior in (events.prior, prior):
+        if isinstance(stored_prior, Discrete):
+            refuse_discrete(stored_prior, "choose_width, like Kernel Score Estimation,")
     for what, ours, theirs in (
         ("observables", estimator.x_names, events.x_names),
         ("parameters", estimator.theta_names, events.theta_names),
@@ -288,9 +288,9 @@ class _Box:
         return np.asarray(np.all(inside, axis=1))
 
 
-def _simulated(estimator: Estimator, events: Events, law: AbstractPrior) -> _Box:
+def _simulated(estimator: Estimator, events: Events, stored_prior: AbstractPrior) -> _Box:
     """Where the events lie and the potential can be trusted."""
-    low, high = trusted_region(law, events.theta)
+    low, high = trusted_region(stored_prior, events.theta)
     box = _Box(
         np.maximum(low, estimator.region.theta_low), np.minimum(high, estimator.region.theta_high)
     )
@@ -420,7 +420,7 @@ def _common_region(
 def _displaced(
     rule: KernelSum,
     events: Events,
-    law: AbstractPrior,
+    stored_prior: AbstractPrior,
     target: AbstractPrior,
     region: _Box,
     seed: int,
@@ -431,7 +431,7 @@ def _displaced(
     theta = events.theta - u * rule.widths
     inside = region.contains(theta)
     weight = np.zeros(len(events))
-    log_made = law.log_prob(events.theta[inside])
+    log_made = stored_prior.log_prob(events.theta[inside])
     log_wanted = target.log_prob(theta[inside])
     # An edge rounded to float32 can leave a θ' on it without a density.
     ratio = np.exp(np.where(np.isfinite(log_made), log_wanted - log_made, -np.inf))

@@ -121,7 +121,7 @@ class Approximation:
         squared_score: (s^KSA)², shape (n, d).
         variance: E[y²|x, θ] − (s^KSA)², the variance of the target, shape (n, d).
         saturated: whether |s^KSA| is above 0.9 of the largest target, shape (n, d).
-        density_ratio: p(x; θ) over the density of x in the law of form 1, E_ε[p(x; θ + ε)],
+        density_ratio: p(x; θ) over the density of x in form 1, E_ε[p(x; θ + ε)],
             shape (n,).
     """
 

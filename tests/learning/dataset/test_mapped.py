@@ -360,10 +360,10 @@ def test_files_supply_what_memory_does(
         assert not file.rows.with_x
         for name, value in vars(memory.region()).items():
             np.testing.assert_allclose(getattr(file.region(), name), value, rtol=1e-6)
-        assert file.law is not None
-        assert memory.law is not None
-        np.testing.assert_allclose(file.law.low, memory.law.low, rtol=1e-6)
-        np.testing.assert_allclose(file.law.high, memory.law.high, rtol=1e-6)
+        assert file.distribution is not None
+        assert memory.distribution is not None
+        np.testing.assert_allclose(file.distribution.low, memory.distribution.low, rtol=1e-6)
+        np.testing.assert_allclose(file.distribution.high, memory.distribution.high, rtol=1e-6)
         index = np.array([400, 3, 77])
         ours, theirs = (s.part(index).examples([Identity()]) for s in (file, memory))
         for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
