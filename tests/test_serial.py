@@ -107,8 +107,8 @@ def test_a_users_function_is_stored_by_name_and_supplied_again() -> None:
     description = describe(method)
     assert absent_names(description) == ["width_by_theta"]
     supplied = through_json(method, {"width_by_theta": width_by_theta})
-    assert supplied.supervision.law.kernel.width is width_by_theta
-    missing = through_json(method).supervision.law.kernel.width
+    assert supplied.supervision.pairs.kernel.width is width_by_theta
+    missing = through_json(method).supervision.pairs.kernel.width
     assert missing == Absent("width_by_theta")
     with pytest.raises(ValueError, match=r"supplied=\{'width_by_theta': …\}"):
         missing(jnp.zeros(1))

@@ -98,7 +98,9 @@ def test_a_mixture_is_the_weighted_sum_of_its_parts():
 
 def test_a_mixture_can_be_trusted_where_all_its_parts_can():
     narrow, wide = ist.KSE(ist.Delta([0.3, 0.1])), ist.KSE(ist.Delta([0.1, 0.2]))
-    distribution = ist.Mix([(1.0, ist.KCE()), (1.0, narrow), (1.0, wide)]).supply(stored_events()).distribution
+    distribution = (
+        ist.Mix([(1.0, ist.KCE()), (1.0, narrow), (1.0, wide)]).supply(stored_events()).distribution
+    )
     np.testing.assert_allclose(distribution.low, [-0.7, 0.7], rtol=1e-6)
     np.testing.assert_allclose(distribution.high, [0.7, 1.8], rtol=1e-6)
 

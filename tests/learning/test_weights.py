@@ -11,8 +11,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import inferostatic as ist
+from inferostatic.learning.dataset.examples import Examples
 from inferostatic.learning.methods import AbstractMethod
-from inferostatic.learning.training.steps import Examples, Job, fixed_records, mean_losses
+from inferostatic.learning.training.steps import Job, fixed_records, mean_losses
 from inferostatic.models.potential import PotentialModel
 
 PRIOR = ist.Uniform([-1.0, 0.5], [1.0, 2.0])

@@ -123,7 +123,11 @@ def _gradients(
 
 @eqx.filter_jit
 def _supervised_gradients(
-    method: AbstractMethod, rows: Row, distribution: ThetaDistribution, keys: Array, log_reference: Reference | None
+    method: AbstractMethod,
+    rows: Row,
+    distribution: ThetaDistribution,
+    keys: Array,
+    log_reference: Reference | None,
 ) -> Array:
     records = jax.vmap(lambda row, key: method.supervise(row, distribution, key=key))(rows, keys)
     return _gradients(method, rows.x, records, log_reference)

@@ -123,6 +123,10 @@ def test_reference_sample():
 class ClippedPartner(AbstractPairs):
     """Wrong: a partner outside the box is put on its wall."""
 
+    @property
+    def reads_x(self) -> bool:
+        return False
+
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         raise NotImplementedError
 
@@ -134,6 +138,10 @@ class ClippedPartner(AbstractPairs):
 class EscapingPartner(AbstractPairs):
     """Wrong: a partner that leaves the support, from where no events ever come."""
 
+    @property
+    def reads_x(self) -> bool:
+        return False
+
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         raise NotImplementedError
 
@@ -144,9 +152,11 @@ class EscapingPartner(AbstractPairs):
 class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         size = jnp.asarray(0.4, jnp.float32)
         keys = jax.random.split(key, number)
         return jax.vmap(lambda k: prior.step(row.theta, size, key=k))(keys)

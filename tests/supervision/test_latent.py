@@ -157,7 +157,9 @@ def test_a_direct_ratio_learns_the_score_with_the_right_sign(events: ist.Events,
 
     @eqx.filter_jit
     def gradients(rows: Any, distribution: Any, keys: Array) -> Array:
-        records = jax.vmap(lambda row, key: method.supervise(row, distribution, key=key))(rows, keys)
+        records = jax.vmap(lambda row, key: method.supervise(row, distribution, key=key))(
+            rows, keys
+        )
         return jax.jacfwd(lambda c: method.losses_of(_ExactRatio(c), rows.x, records))(jnp.zeros(3))
 
     keys = jax.random.split(jax.random.key(2), 20_000)

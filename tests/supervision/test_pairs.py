@@ -158,7 +158,7 @@ def test_custom_partners_of_stored_events():
 
 
 def test_custom_pairs_must_be_traceable():
-    sentence = "user-supplied pair law is used inside the compiled loop and must be JAX-traceable"
+    sentence = "user-supplied distribution of pairs is used inside the compiled loop and must be"
 
     def branching(key: Array) -> tuple[Array, Array]:
         u = jax.random.uniform(key, (2,))

@@ -6,9 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-import inferostatic as ist
-from inferostatic.learning.fit import as_architecture
 from inferostatic.learning.training.plan import (
     planned,
     total_steps,
@@ -17,6 +14,9 @@ from inferostatic.learning.training.plan import (
     usual_size,
     with_shrink,
 )
+
+import inferostatic as ist
+from inferostatic.learning.fit import as_architecture
 
 
 @pytest.mark.parametrize(
