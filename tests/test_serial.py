@@ -189,3 +189,14 @@ def test_reference_events_are_not_stored_but_missed_on_use() -> None:
     events = ist.Events(x=np.zeros((4, 2)), theta=np.zeros((4, 1)), prior=ist.Uniform(-1, 1))
     with pytest.raises(ValueError, match="does not carry its reference events"):
         again.supply(events)
+
+
+def test_fields_of_earlier_versions_are_read() -> None:
+    """What was stored as `law` is called `pairs` and `candidates` now."""
+    for supervision, field in (
+        (ist.CARL().supervision, "pairs"),
+        (ist.KCE().supervision, "candidates"),
+    ):
+        data = describe(supervision)
+        data["fields"]["law"] = data["fields"].pop(field)
+        assert restore(data) == supervision

@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 import inferostatic as ist
 from inferostatic.learning.dataset.examples import Examples
 from inferostatic.learning.methods import AbstractMethod
-from inferostatic.learning.training.steps import Job, fixed_records, mean_losses
+from inferostatic.learning.training.steps import Job, fix_records, mean_losses
 from inferostatic.models.potential import PotentialModel
 
 PRIOR = ist.Uniform([-1.0, 0.5], [1.0, 2.0])
@@ -72,7 +72,7 @@ def make_job(method: AbstractMethod, events: ist.Events) -> tuple[Job, jax.Array
         records=None,
         rows=supply.rows,
     )
-    return job, weights, fixed_records(job, examples, jax.random.key(4))
+    return job, weights, fix_records(job, examples, jax.random.key(4))
 
 
 @eqx.filter_jit

@@ -172,7 +172,8 @@ def choose_width(
     r"""Bias and noise of Kernel Score Estimation at each width, and the width to take.
 
     From a stored event (θ', x), ε ~ K and θ = θ' − ε, weighted by π(θ)/π(θ'): then (θ, x) follow
-    the distribution of KSE's own training data (form 1, `eq:ksa`), in which x is made at θ + ε. On it,
+    the distribution of KSE's own training data (form 1, `eq:ksa`), in which x is made at θ + ε. On
+    it,
 
     $$\text{bias} = s^\mathrm{KSA}[\hat\varphi] - \nabla\hat\varphi, \qquad
     \text{variance} = E[y^2\mid x,\theta] - (s^\mathrm{KSA})^2 \;
@@ -187,9 +188,9 @@ def choose_width(
     the mean square S of the score. For half the noise, as in an ensemble, give twice the `n`.
 
     All widths are compared at the same θ: the simulated region less the largest reach, or the
-    `prior` given, which must leave that much room on every side. θ near the edge of what was simulated
-    is therefore left out, and a bias that is largest there goes unnoticed: simulate wider and
-    give `prior`.
+    `prior` given, which must leave that much room on every side. θ near the edge of what was
+    simulated is therefore left out, and a bias that is largest there goes unnoticed: simulate wider
+    and give `prior`.
 
     Args:
         estimator: a trained potential, from any method; the default fit is a good one.

@@ -84,7 +84,7 @@ class FromJoint(AbstractSupervision):
         supply = self.of.supply(events)
         joint = events.latent.joint
         if joint is not None:
-            require_identities(_off_reference(events, self.of))
+            require_identities(_drop_reference(events, self.of))
             return with_latent(supply, events, joint.names, joint)
         stored = [name for name in (LOG_JOINT_RATIO, PARTNER) if name not in events.latent]
         if stored:
@@ -107,7 +107,7 @@ class FromJoint(AbstractSupervision):
         names = (LOG_JOINT_RATIO, PARTNER)
         pairs = {name: events.latent[name] for name in names}
         # Weights that make the label fair; scores are a matter of events that follow the prior.
-        require_identities(_with_latent_arrays(events, pairs, supply.weight))
+        require_identities(_replace_latent(events, pairs, supply.weight))
         return with_latent(supply, events, names, None)
 
     def supervise(
@@ -179,10 +179,10 @@ class JointScore(AbstractSupervision):
     def supply(self, events: Events) -> Supply:
         """The events, or those at the reference, with what the joint score is computed from."""
         if self.reference is not None:
-            events = _at_reference(events, self.reference)
+            events = _select_reference(events, self.reference)
         supply = plain_supply(events) if self.pairs is None else self.pairs.supply(events)
         joint = events.latent.joint
-        off_reference = _off_reference(events, self.pairs)
+        off_reference = _drop_reference(events, self.pairs)
         # A stored score is what the simulator said itself, so it goes first.
         if JOINT_SCORE in events.latent:
             names = (JOINT_SCORE,)
@@ -192,7 +192,7 @@ class JointScore(AbstractSupervision):
             names = (self._score_off_reference(events),)
         if joint is None:
             scores = {JOINT_SCORE: off_reference.latent[names[0]]}
-            off_reference = _with_latent_arrays(off_reference, scores, off_reference.weight)
+            off_reference = _replace_latent(off_reference, scores, off_reference.weight)
         require_identities(off_reference)
         unit = self._unit(supply.distribution.prior, events)
         return with_latent(supply, events, names, joint, unit)
@@ -304,9 +304,7 @@ def _require_stored_pairs(events: Events, reference: ReferencePoint) -> None:
         )
 
 
-def _with_latent_arrays(
-    events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray
-) -> Events:
+def _replace_latent(events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray) -> Events:
     """The events with these latent arrays alone, and these weights."""
     return Events(
         x=events.x,
@@ -319,14 +317,14 @@ def _with_latent_arrays(
     )
 
 
-def _off_reference(events: Events, supervision: AbstractSupervision | None) -> Events:
+def _drop_reference(events: Events, supervision: AbstractSupervision | None) -> Events:
     """The events whose θ follow the prior: all but those at a reference."""
     if isinstance(supervision, ReferencePoint):
         return events[~supervision.is_reference(events)]
     return events
 
 
-def _at_reference(events: Events, reference: tuple[float, ...]) -> Events:
+def _select_reference(events: Events, reference: tuple[float, ...]) -> Events:
     there = ReferencePoint(reference).is_reference(events)
     if not there.any():
         raise ValueError(

@@ -176,7 +176,7 @@ class CustomPairs(AbstractPairs):
         del prior
         if self.draw_pair is None:
             raise TypeError("ist.draw with CustomPairs needs its draw_pair function.")
-        first, second = _traced(self.draw_pair, key)
+        first, second = _trace(self.draw_pair, key)
         return jnp.asarray(first, jnp.float32), jnp.asarray(second, jnp.float32)
 
     def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: PRNGKeyArray) -> Array:
@@ -184,10 +184,10 @@ class CustomPairs(AbstractPairs):
         del x, prior
         if self.draw_partner is None:
             raise TypeError("stored events with CustomPairs need its draw_partner function.")
-        return jnp.asarray(_traced(self.draw_partner, theta, key), jnp.float32)
+        return jnp.asarray(_trace(self.draw_partner, theta, key), jnp.float32)
 
 
-def _traced(function: Callable[..., Any], *arguments: Array) -> Any:  # noqa: ANN401
+def _trace(function: Callable[..., Any], *arguments: Array) -> Any:  # noqa: ANN401
     try:
         return function(*arguments)
     except jax.errors.JAXTypeError as error:

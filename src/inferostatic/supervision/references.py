@@ -35,7 +35,7 @@ HOW_TO_JOIN = (
 )
 
 
-def _balanced(rows: Row, weight: np.ndarray, distribution: ThetaDistribution) -> Supply:
+def _balance(rows: Row, weight: np.ndarray, distribution: ThetaDistribution) -> Supply:
     """Scale the reference's weights so that the label is fair."""
     reference = np.asarray(rows.is_reference) > 0
     ours, theirs = weight[~reference].sum(), weight[reference].sum()
@@ -106,7 +106,7 @@ class ReferencePoint(AbstractSupervision):
         )
         # The reference point is evaluated too, so it belongs to the region.
         distribution = ThetaDistribution(prior, np.minimum(low, point), np.maximum(high, point))
-        return _balanced(rows, events.weight, distribution)
+        return _balance(rows, events.weight, distribution)
 
     def supervise(
         self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
@@ -174,7 +174,7 @@ class ReferenceSample(AbstractSupervision):
             is_reference=jnp.concatenate([jnp.zeros(count), jnp.ones(extra)]),
         )
         weight = np.concatenate([events.weight, self.weight])
-        return _balanced(rows, weight, ThetaDistribution(prior, low, high))
+        return _balance(rows, weight, ThetaDistribution(prior, low, high))
 
     def supervise(
         self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray

@@ -36,8 +36,17 @@ from inferostatic.learning.dataset.files import (
 )
 from inferostatic.learning.dataset.memory import split_rows
 from inferostatic.learning.defaults import trials
+from inferostatic.learning.losses import SquaredError
+from inferostatic.learning.methods import Method
 from inferostatic.models.features.columns import odd_columns
 from inferostatic.models.features.feature_map import Affine, Identity
+from inferostatic.supervision.records import Capability, Row, ScoreTarget
+from inferostatic.supervision.supervision import (
+    AbstractSupervision,
+    Supply,
+    ThetaDistribution,
+    plain_supply,
+)
 
 PRIOR = ist.Uniform([-2.0], [2.0])
 NETWORK = ist.MLP((8,), activation=jnp.tanh, output_bias=False)
@@ -443,6 +452,50 @@ def test_methods_that_need_all_events_are_refused(
     events = ist.Events(**in_file(tmp_path, **gaussian(100)), prior=PRIOR)
     with pytest.raises(ValueError, match=message):
         ist.fit(events, method(), network=NETWORK, training=QUICK, seed=1)
+
+
+class ScaledScore(AbstractSupervision):
+    """A user's own supervision: the score of x = θ + noise is x − θ."""
+
+    all_events: bool
+
+    @property
+    def capability(self) -> Capability:
+        return Capability.SCORE
+
+    @property
+    def needs_all_events(self) -> bool:
+        return self.all_events
+
+    @property
+    def reads_x(self) -> bool:
+        return True
+
+    def supply(self, events: ist.Events) -> Supply:
+        return plain_supply(events)
+
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: jax.Array) -> Any:
+        del distribution, key
+        return ScoreTarget(row.theta, row.x - row.theta, jnp.ones(()))
+
+    def draw(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.usefixtures("in_files")
+def test_a_supervision_of_ones_own_says_whether_it_trains_from_files(tmp_path: Path) -> None:
+    events = ist.Events(**in_file(tmp_path, **gaussian(N)), prior=PRIOR)
+    refused, accepted = (
+        Method("my method", ScaledScore(needs), SquaredError()) for needs in (True, False)
+    )
+    message = r"my method must see all events at once .*ScaledScore says that it needs them"
+    with pytest.raises(ValueError, match=message):
+        ist.fit(events, refused, network=NETWORK, training=QUICK, seed=1)
+    longer = dataclasses.replace(QUICK, epochs=6)
+    found = ist.fit(events, accepted, network=NETWORK, training=longer, seed=1)
+    exact = (events.x - events.theta)[:, 0]
+    error = np.mean((found.score(events.x, events.theta)[:, 0] - exact) ** 2)
+    assert error < 0.1 * np.var(exact)
 
 
 @pytest.mark.usefixtures("in_files")

@@ -167,7 +167,7 @@ def _run_small_steps() -> Any:  # noqa: ANN401
     return compile_with(_run_steps, compiler_options=_SMALL)
 
 
-def compiled_steps(job: Job) -> Any:  # noqa: ANN401
+def compile_steps(job: Job) -> Any:  # noqa: ANN401
     """`run_steps`, compiled in the way that suits the size of the network."""
     small = _is_small(job) and jax.default_backend() == "cpu"
     return _run_small_steps() if small and _accepts_small() else run_steps
@@ -197,7 +197,7 @@ def supervise_examples(
 
 
 @eqx.filter_jit
-def fixed_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
+def fix_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
     """Examples with records that stay the same for the whole run."""
     return supervise_examples(job, examples, jnp.arange(len(examples)), key)
 

@@ -17,7 +17,7 @@ from ..dataset.epoch import Epoch
 from ..dataset.examples import Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
-from .steps import Job, State, compiled_steps, fixed_records, initial_state, mean_losses
+from .steps import Job, State, compile_steps, fix_records, initial_state, mean_losses
 from .stopping import StoppingRule
 from .validation import draw_validation, find_event_losses
 
@@ -153,7 +153,7 @@ def _train_epoch(
 ) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(epoch.seed), STREAM), epoch.number)
-    run_steps = compiled_steps(job)
+    run_steps = compile_steps(job)
     losses = []
     with contextlib.closing(examples.pieces(split.train, epoch)) as pieces:
         for number, piece in enumerate(pieces):
@@ -190,7 +190,7 @@ def _keep(
 def _measure_example(job: Job, examples: AbstractExampleSource) -> int:
     """Numbers that one supervised example holds."""
     one = examples.take(np.zeros(1, np.int32))
-    shapes = eqx.filter_eval_shape(fixed_records, job, one, jax.random.key(0))
+    shapes = eqx.filter_eval_shape(fix_records, job, one, jax.random.key(0))
     return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 

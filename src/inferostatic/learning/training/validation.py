@@ -6,7 +6,7 @@ from jaxtyping import Array
 
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
-from .steps import Job, fixed_records, member_losses
+from .steps import Job, fix_records, member_losses
 
 #: Random stream of the records that validate.
 STREAM = 2
@@ -34,7 +34,7 @@ def draw_records(
 ) -> Examples:
     """The examples at `index` with records from a random stream of their own."""
     key = jax.random.fold_in(jax.random.key(seed), stream)
-    return fixed_records(job, examples.take(index), key)
+    return fix_records(job, examples.take(index), key)
 
 
 def find_event_losses(
