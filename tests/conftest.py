@@ -19,6 +19,7 @@ CHECKED = (
     "inferostatic.world",
     "inferostatic.supervision",
     "inferostatic.models",
+    "inferostatic.learning.dataset.examples",
     "inferostatic.learning.training.steps",
     "inferostatic.learning.losses",
 )

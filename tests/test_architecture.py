@@ -142,6 +142,24 @@ def find_violations(root: Path) -> list[str]:
     return violations
 
 
+def find_dataset_leaks(root: Path) -> list[str]:
+    """Name the modules outside `learning/dataset/` that name one of its concrete kinds.
+
+    They may use the interface, classes named `Abstract…` and the records that these hand out, and
+    `build_dataset`; not the modules in which the kinds are written.
+    """
+    modules = find_modules(root)
+    folder = f"{root.name}.learning.dataset"
+    open_to_all = {f"{folder}.{name}" for name in ("dataset", "examples", "epoch", "build")}
+    return [
+        f"{modules[module].relative_to(root)}:{line}: imports {target}, a kind of dataset"
+        for module in modules
+        if not module.startswith(folder)
+        for target, line in find_imports(module, modules)
+        if target.startswith(f"{folder}.") and target not in open_to_all
+    ]
+
+
 def write_package(root: Path, files: dict[str, str]) -> Path:
     """Write a package of the given sources below `root`, with an `__init__.py` in each folder."""
     for name, source in {"__init__.py": "from pkg.app import cli", **files}.items():
@@ -221,6 +239,27 @@ def test_the_check_flags_a_cycle_within_a_layer(tmp_path: Path):
         "import cycle: pkg.world.prior -> pkg.world.simulator"
         " -> pkg.world.toys.dirichlet -> pkg.world.prior"
     )
+
+
+def test_no_module_names_a_kind_of_dataset():
+    assert find_dataset_leaks(PACKAGE) == []
+
+
+def test_the_check_flags_a_kind_of_dataset(tmp_path: Path):
+    package = write_package(
+        tmp_path / "pkg",
+        {
+            "learning/dataset/dataset.py": "",
+            "learning/dataset/files.py": "from .dataset import AbstractDataset",
+            "learning/dataset/build.py": "from .files import FileDataset",
+            "learning/training/train.py": "from ..dataset.dataset import AbstractDataset",
+            "learning/fit.py": "from .dataset.build import build_dataset\n"
+            "from .dataset.files import FileDataset",
+        },
+    )
+    assert find_dataset_leaks(package) == [
+        "learning/fit.py:2: imports pkg.learning.dataset.files, a kind of dataset"
+    ]
 
 
 def test_importing_the_package_stays_light():

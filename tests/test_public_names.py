@@ -71,7 +71,7 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.draw: "(method, simulator, prior, n, *, seed, progress_bar=None)",
     ist.choose_width: "(estimator, events, kernel=<class "
     "'inferostatic.supervision.kernels.Delta'>, widths=None, *, prior=None, n=None, drawn=False, "
-    "seed, progress_bar=None)",
+    "seed)",
     ist.maximum_likelihood: "(estimator, x, *, weight=None, rate=None, constraints=None, "
     "fixed=None, start=None, starts=1, minos=False, throw=True)",
     ist.cross_entropy_fit: "(estimator, x, x_reference, *, theta_reference, weight=None, "

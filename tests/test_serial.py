@@ -117,8 +117,8 @@ def test_a_users_function_is_stored_by_name_and_supplied_again() -> None:
     description = describe(method)
     assert absent_names(description) == ["width_by_theta"]
     supplied = through_json(method, {"width_by_theta": width_by_theta})
-    assert supplied.supervision.law.kernel.width is width_by_theta
-    missing = through_json(method).supervision.law.kernel.width
+    assert supplied.supervision.pairs.kernel.width is width_by_theta
+    missing = through_json(method).supervision.pairs.kernel.width
     assert missing == Absent("width_by_theta")
     with pytest.raises(ValueError, match=r"supplied=\{'width_by_theta': …\}"):
         missing(jnp.zeros(1))
@@ -223,3 +223,14 @@ def test_a_former_name_in_use_again_means_the_present_class(
 @pytest.mark.parametrize(("former", "present"), FORMER_NAMES.items())
 def test_every_former_name_leads_to_a_known_thing(former: str, present: str) -> None:
     assert restore({"known": former}) is restore({"known": present})
+
+
+def test_fields_of_earlier_versions_are_read() -> None:
+    """What was stored as `law` is called `pairs` and `candidates` now."""
+    for supervision, field in (
+        (ist.CARL().supervision, "pairs"),
+        (ist.KCE().supervision, "candidates"),
+    ):
+        data = describe(supervision)
+        data["fields"]["law"] = data["fields"].pop(field)
+        assert restore(data) == supervision

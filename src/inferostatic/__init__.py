@@ -24,6 +24,7 @@ from .estimator.estimator import RatioEstimator as RatioEstimator
 from .estimator.estimator import ScoreEstimator as ScoreEstimator
 from .estimator.history import History as History
 from .estimator.loading import load as load
+from .estimator.matrix_element import MatrixElement as MatrixElement
 from .events.events import Events as Events
 from .events.latent import JointDensity as JointDensity
 from .events.latent import Latent as Latent
@@ -100,17 +101,16 @@ from .learning.losses import Logistic as Logistic
 from .learning.losses import ROLRLoss as ROLRLoss
 from .learning.losses import Savage as Savage
 from .learning.losses import Square as Square
-from .learning.matrix_element import MatrixElement as MatrixElement
 from .learning.methods import CARL as CARL
 from .learning.methods import DCTR as DCTR
 from .learning.methods import KCE as KCE
 from .learning.methods import KLRE as KLRE
 from .learning.methods import KSE as KSE
 from .learning.methods import Mix as Mix
+from .learning.training.checks import TrainingError as TrainingError
 from .learning.training.options import Constant as Constant
 from .learning.training.options import Cosine as Cosine
 from .learning.training.options import Training as Training
-from .learning.training.train import TrainingError as TrainingError
 from .models.architecture import DirectRatio as DirectRatio
 from .models.architecture import DirectScore as DirectScore
 from .models.architecture import Potential as Potential

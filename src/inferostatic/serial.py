@@ -19,7 +19,10 @@ _KNOWN: dict[str, Any] = {}
 FORMER_NAMES: dict[str, str] = {"Identity": "IdentityMap"}
 
 #: Present names of fields by their former ones, for each class by its present name.
-FORMER_FIELDS: dict[str, dict[str, str]] = {}
+FORMER_FIELDS: dict[str, dict[str, str]] = {
+    "CandidateSets": {"law": "candidates"},
+    "LabelledPairs": {"law": "pairs"},
+}
 
 #: Whatever is registered comes back unchanged.
 T = TypeVar("T")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.learning.choose_defaults import first_within_error, told
-from inferostatic.learning.training.plan import SHRINKS, with_shrink
-from inferostatic.learning.training.train import _clearly_better
+from inferostatic.learning.defaults.trials import describe_choice, find_first_within_error
+from inferostatic.learning.defaults.weight_decay import SHRINKS, set_shrink
+from inferostatic.learning.training.best_epoch import is_clearly_better
 
 PRIOR = ist.Uniform([-1.0], [1.0])
 NETWORK = ist.MLP((8, 8), output_bias=False)
@@ -36,7 +36,7 @@ def test_features_that_hide_the_data_are_not_chosen(estimator: ist.Estimator) ->
 
 
 def test_the_decay_is_one_of_those_tried(estimator: ist.Estimator) -> None:
-    tried = [with_shrink(estimator.training, shrink, 2700).weight_decay for shrink in SHRINKS]
+    tried = [set_shrink(estimator.training, shrink, 2700).weight_decay for shrink in SHRINKS]
     assert estimator.training.weight_decay in tried
 
 
@@ -78,8 +78,8 @@ def test_what_was_given_is_not_tried(events: ist.Events) -> None:
 def test_a_part_of_many_events_is_enough_for_the_choice(
     events: ist.Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inferostatic.learning.choose_defaults.TRY_ALL", 1000)
-    monkeypatch.setattr("inferostatic.learning.choose_defaults.TRY_ON", 500)
+    monkeypatch.setattr("inferostatic.learning.defaults.trials.TRY_ALL", 1000)
+    monkeypatch.setattr("inferostatic.learning.defaults.trials.TRY_ON", 500)
     fitted = ist.fit(events, network=NETWORK, training=TRYING, members=1, seed=1)
     assert len(fitted.history.choices) == 2
     assert fitted.members == 1
@@ -95,18 +95,19 @@ def test_the_first_that_is_as_good_as_the_best_is_taken() -> None:
     rng = np.random.default_rng(1)
     common = rng.normal(size=400)
     judged = np.stack([common + 0.5, common + rng.normal(0.02, 1, 400), common])
-    assert first_within_error(judged, 1.0) == 1
-    assert first_within_error(judged[[0, 2]], 1.0) == 1
-    assert first_within_error(judged[[2, 0]], 1.0) == 0
+    assert find_first_within_error(judged, 1.0) == 1
+    assert find_first_within_error(judged[[0, 2]], 1.0) == 1
+    assert find_first_within_error(judged[[2, 0]], 1.0) == 0
     near = np.stack([common + 0.01 + rng.normal(0, 0.1, 400), common])
-    assert first_within_error(near, 3.0) == 0
+    assert find_first_within_error(near, 3.0) == 0
     # Ever so clearly better, but hardly by anything.
     surely = np.stack([common + 0.005, common])
-    assert first_within_error(surely, 3.0) == 1
-    assert first_within_error(surely, 3.0, worth=0.01) == 0
-    assert first_within_error(surely, 3.0, worth=0.004) == 1
-    assert "B; held-out loss of the others, relative to it: A +0.5000 ± 0.0000" in told(
-        "x", ["A", "B"], judged[[0, 2]], 1
+    assert find_first_within_error(surely, 3.0) == 1
+    assert find_first_within_error(surely, 3.0, worth=0.01) == 0
+    assert find_first_within_error(surely, 3.0, worth=0.004) == 1
+    assert (
+        "B; validation loss of the others, relative to it: A +0.5000 ± 0.0000"
+        in describe_choice("x", ["A", "B"], judged[[0, 2]], 1)
     )
 
 
@@ -117,4 +118,4 @@ def test_an_earlier_epoch_needs_to_be_clearly_better() -> None:
     error = 0.1 / np.sqrt(1000)
     first = last + noise - noise.mean(axis=1, keepdims=True)
     first -= error * np.array([[1.0], [4.0], [-4.0]])
-    np.testing.assert_array_equal(_clearly_better(first, last), [False, True, False])
+    np.testing.assert_array_equal(is_clearly_better(first, last), [False, True, False])

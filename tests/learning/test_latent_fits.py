@@ -105,7 +105,7 @@ def test_latent_arrays_are_read_from_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("inferostatic.learning.dataset.dataset.READ_WHOLE", 0)
+    monkeypatch.setattr("inferostatic.learning.dataset.build.READ_WHOLE", 0)
     arrays = {"x": events.x, "theta": events.theta, "z": events.latent["z"]}
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array.astype(np.float32))

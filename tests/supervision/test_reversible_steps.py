@@ -139,8 +139,8 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernel_step_is_reversible(name):
-    law, kernel = KERNELS[name]
-    prior = PRIORS[law]
+    distribution, kernel = KERNELS[name]
+    prior = PRIORS[distribution]
     moved = worst_z(prior, lambda theta, _, key: kernel_step(prior, kernel, theta, key=key))
     assert moved < PASSES
 

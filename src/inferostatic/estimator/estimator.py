@@ -99,7 +99,7 @@ class AbstractEstimator:
         write_archive(path, *self.described())
 
     def described(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A header and arrays, from which `described_estimator` makes the same again."""
+        """A header and arrays, from which `read_estimator` makes the same again."""
         leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_array))
         header = {
             "kind": type(self).__name__,

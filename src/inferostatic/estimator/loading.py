@@ -1,7 +1,7 @@
 """Reading trained artefacts back from files that `save` wrote."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,11 @@ from ..serial import absent_names, restore
 from .density import DensityEstimator
 from .estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from .history import HISTORY, REGION, History, Region
+from .matrix_element import MatrixElement
 
 KINDS: dict[str, type[AbstractEstimator]] = {
     kind.__name__: kind for kind in (Estimator, DensityEstimator, ScoreEstimator, RatioEstimator)
 }
-#: Readers of what is made of several estimators, by kind.
-READERS: dict[str, Callable[[dict[str, Any], dict[str, Any], Path, Mapping[str, object]], Any]] = {}
 
 
 def load(
@@ -42,12 +41,12 @@ def load(
             stored (their `__qualname__`); the error for a missing one names it.
     """
     header, arrays = read_archive(path)
-    if header.get("kind") in READERS:
-        return READERS[header["kind"]](header, arrays, Path(path), dict(supplied or {}))
-    return described_estimator(header, arrays, path, network, supplied)
+    if header.get("kind") == MatrixElement.__name__:
+        return _read_matrix_element(header, arrays, Path(path), dict(supplied or {}))
+    return read_estimator(header, arrays, path, network, supplied)
 
 
-def described_estimator(
+def read_estimator(
     header: Mapping[str, Any],
     arrays: Mapping[str, Any],
     path: str | Path,
@@ -82,6 +81,41 @@ def described_estimator(
             training=restore(header.get("training")),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{path} is an inferostatic model file, but parts of it are missing or malformed "
+            f"({type(error).__name__}: {error}); save it again."
+        ) from error
+
+
+def _read_matrix_element(
+    header: dict[str, Any], arrays: dict[str, Any], path: Path, supplied: Mapping[str, object]
+) -> MatrixElement:
+    """What `MatrixElement.save` wrote."""
+    try:
+        parts = {
+            name: read_estimator(
+                header[name],
+                {
+                    key.removeprefix(f"{name}/"): array
+                    for key, array in arrays.items()
+                    if key.startswith(f"{name}/")
+                },
+                path,
+                supplied=supplied,
+            )
+            for name in ("proposal", "transfer")
+            if name in header
+        }
+        return MatrixElement(
+            method=restore(header["method"], supplied),
+            transfer=parts.get("transfer"),
+            proposal=parts["proposal"],
+            x_names=tuple(header["x_names"]),
+            theta_names=tuple(header["theta_names"]),
+            theta_low=arrays["low"],
+            theta_high=arrays["high"],
+        )
+    except (KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is an inferostatic model file, but parts of it are missing or malformed "
             f"({type(error).__name__}: {error}); save it again."

@@ -7,7 +7,7 @@ import numpy as np
 from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_seed, kind_of
-from ..learning.centring import Centring, centred
+from ..learning.centring import Centring, centre_score
 from ..tables import format_table
 
 #: Events in each half at least: with fewer, nothing can be seen.
@@ -124,13 +124,13 @@ def _centre_on(
     est: Estimator, events: Events, rows: np.ndarray, seed: int
 ) -> tuple[Estimator, Centring]:
     x, theta, weight = (np.asarray(part)[rows] for part in (events.x, events.theta, events.weight))
-    return centred(est, x, theta, weight, seed=seed)
+    return centre_score(est, x, theta, weight, seed=seed)
 
 
 def _mean_score(est: Estimator, events: Events, rows: np.ndarray, seed: int) -> float:
     """As it is, with whatever is subtracted already."""
     x, theta, weight = (np.asarray(part)[rows] for part in (events.x, events.theta, events.weight))
-    return centred(est, x, theta, weight, seed=seed, afresh=False)[1].before
+    return centre_score(est, x, theta, weight, seed=seed, afresh=False)[1].before
 
 
 def _mean_ratio(est: Estimator, events: Events, rows: np.ndarray) -> tuple[float, float]:

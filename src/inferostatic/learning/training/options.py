@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import math
 from typing import Any
 
 import equinox as eqx
@@ -55,7 +56,7 @@ class Cosine(AbstractSchedule):
 class Training:
     """How a model is trained.
 
-    What is left at None is set from the number of events (`ist.learning.plan`): more events, more
+    What is left at None is set from the number of events (`learning/defaults/`): more events, more
     steps and larger batches.
 
     Attributes:
@@ -66,7 +67,7 @@ class Training:
         weight_decay: decoupled decay (AdamW) of weight matrices; biases are left alone.
         clip: largest norm of a gradient; None for no clipping.
         beta1, beta2, epsilon: of Adam.
-        validation_fraction: part of the events held out, at most 100,000 events.
+        validation_fraction: part of the events that validate, at most 100,000 events.
         patience: stop after this many epochs without a better validation loss; None never stops.
         keep_best: return the weights of the best epoch by validation loss where it is better than
             the last one by more than two standard errors, and otherwise the last: the lowest of
@@ -126,7 +127,7 @@ class Training:
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive or None; got {self.clip}.")
         if self.patience is not None and self.validation_fraction == 0:
-            raise ValueError("patience needs held-out events; set validation_fraction above 0.")
+            raise ValueError("patience needs validation events; set validation_fraction above 0.")
 
     def optimiser(
         self, steps: int, decays: jnp.ndarray | None
@@ -142,6 +143,14 @@ class Training:
             parts.append(_decay(decays))
         parts.append(optax.scale_by_learning_rate(self.schedule.over(self.learning_rate, steps)))
         return optax.with_extra_args_support(optax.chain(*parts))
+
+
+def count_steps(training: Training, training_events: int) -> int:
+    """Steps of a training whose epochs and batches are known."""
+    assert training.batch_size is not None
+    assert training.epochs is not None
+    batch = min(training.batch_size, training_events)
+    return training.epochs * math.ceil(training_events / batch)
 
 
 def _decay(decays: jnp.ndarray) -> optax.GradientTransformationExtraArgs:

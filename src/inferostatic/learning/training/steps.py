@@ -18,37 +18,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ...models.members import with_network
 from ...models.potential import AbstractModel
-from ...supervision.records import Row
-from ...supervision.supervision import StoredLaw
+from ...supervision.supervision import ThetaDistribution
+from ..dataset.examples import Examples
 from ..methods import AbstractMethod
 from .options import Training
 
-#: Held-out events evaluated at a time.
+#: Validation events evaluated at a time, to bound the memory.
 VALIDATION_CHUNK = 2048
-
-
-class Examples(eqx.Module):
-    """Training data: features of x, weights, and either fixed records or rows to supervise.
-
-    Members that differ in their features have an axis of their own in front: see `own_features`.
-    """
-
-    features: Float[Array, "*members_and_n features"]
-    weight: Float[Array, "*n"]
-    records: Any
-    rows: Row | None
-
-    def __len__(self) -> int:
-        """Number of examples."""
-        return len(self.weight)
-
-    def take(self, index: Int[Array, "*shape"], *, own_features: bool = False) -> "Examples":
-        """The examples at `index`, which may have any shape."""
-        taken = jax.tree.map(
-            lambda leaf: leaf[index], eqx.tree_at(lambda e: e.features, self, self.weight)
-        )
-        features = self.features[:, index] if own_features else self.features[index]
-        return eqx.tree_at(lambda e: e.features, taken, features)
 
 
 class Job(eqx.Module):
@@ -56,7 +32,7 @@ class Job(eqx.Module):
 
     model: AbstractModel
     method: AbstractMethod
-    law: StoredLaw | None
+    distribution: ThetaDistribution | None
     training: Training = eqx.field(static=True)
     total_steps: int = eqx.field(static=True)
     decay: Float[Array, " members"] | None = None
@@ -113,7 +89,7 @@ def _run_steps(
     """
     optimiser = job.optimiser()
     shared = order.ndim == 2
-    batches = supervised(job, examples, order, key)
+    batches = supervise_examples(job, examples, order, key)
     batches = eqx.tree_at(lambda b: b.weight, batches, jnp.where(order >= 0, batches.weight, 0.0))
     if not shared:
         batches = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), batches)
@@ -191,7 +167,7 @@ def _run_small_steps() -> Any:  # noqa: ANN401
     return compile_with(_run_steps, compiler_options=_SMALL)
 
 
-def compiled_steps(job: Job) -> Any:  # noqa: ANN401
+def compile_steps(job: Job) -> Any:  # noqa: ANN401
     """`run_steps`, compiled in the way that suits the size of the network."""
     small = _is_small(job) and jax.default_backend() == "cpu"
     return _run_small_steps() if small and _accepts_small() else run_steps
@@ -202,7 +178,7 @@ def _is_small(job: Job) -> bool:
     return max(a.size for a in arrays) <= SMALL_MATRIX
 
 
-def supervised(
+def supervise_examples(
     job: Job, examples: Examples, order: Int[Array, "*shape"], key: PRNGKeyArray
 ) -> Examples:
     """The examples in `order` with their records: those given, or fresh ones for stored events."""
@@ -211,9 +187,9 @@ def supervised(
         return examples
     count = int(np.prod(shape))
     rows = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[len(shape) :]), examples.rows)
-    law = job.law
-    assert law is not None
-    records = jax.vmap(lambda row, k: job.method.supervise(row, law, key=k))(
+    distribution = job.distribution
+    assert distribution is not None
+    records = jax.vmap(lambda row, k: job.method.supervise(row, distribution, key=k))(
         rows, jax.random.split(key, count)
     )
     records = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), records)
@@ -221,9 +197,9 @@ def supervised(
 
 
 @eqx.filter_jit
-def fixed_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
-    """Held-out examples with records that stay the same for the whole run."""
-    return supervised(job, examples, jnp.arange(len(examples)), key)
+def fix_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
+    """Examples with records that stay the same for the whole run."""
+    return supervise_examples(job, examples, jnp.arange(len(examples)), key)
 
 
 @eqx.filter_jit

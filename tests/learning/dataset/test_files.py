@@ -21,15 +21,32 @@ from hypothesis import strategies as st
 
 import inferostatic as ist
 from inferostatic.estimator.estimator import AbstractEstimator
-from inferostatic.learning import choose_defaults as choose
-from inferostatic.learning.dataset import dataset as supplied
-from inferostatic.learning.dataset import mapped
-from inferostatic.learning.dataset.dataset import Split, Supplied, split_of
-from inferostatic.learning.dataset.mapped import Chunks, MappedExamples, MappedRows, chunks_of
-from inferostatic.learning.training import epochs as epoch
-from inferostatic.learning.training.epochs import Epoch, pieces_of
+from inferostatic.learning.dataset import build
+from inferostatic.learning.dataset import files as files_module
+from inferostatic.learning.dataset.build import build_dataset
+from inferostatic.learning.dataset.dataset import Split
+from inferostatic.learning.dataset.epoch import Epoch
+from inferostatic.learning.dataset.files import (
+    Chunks,
+    FileDataset,
+    FileExamples,
+    FileRows,
+    cut_into_chunks,
+    read_ahead,
+)
+from inferostatic.learning.dataset.memory import split_rows
+from inferostatic.learning.defaults import trials
+from inferostatic.learning.losses import SquaredError
+from inferostatic.learning.methods import Method
 from inferostatic.models.features.columns import odd_columns
 from inferostatic.models.features.feature_map import Affine, IdentityMap
+from inferostatic.supervision.records import Capability, Row, ScoreTarget
+from inferostatic.supervision.supervision import (
+    AbstractSupervision,
+    Supply,
+    ThetaDistribution,
+    plain_supply,
+)
 
 PRIOR = ist.Uniform([-2.0], [2.0])
 NETWORK = ist.MLP((8,), activation=jnp.tanh, output_bias=False)
@@ -51,8 +68,8 @@ MIRROR = ist.CARL(pairs=ist.CustomPairs(draw_partner=opposite))
 @pytest.fixture
 def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave even small files where they are."""
-    monkeypatch.setattr(supplied, "READ_WHOLE", 0)
-    monkeypatch.setattr(epoch, "MAPPED_BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(build, "READ_WHOLE", 0)
+    monkeypatch.setattr(files_module, "BLOCK_ROWS", BLOCK)
 
 
 def gaussian(n: int, *, seed: int = 1, ordered: bool = False) -> dict[str, Any]:
@@ -131,12 +148,14 @@ def test_the_order_is_another_one_in_every_epoch() -> None:
 
 def test_chunks_suit_the_file() -> None:
     def size(rows: int, columns: int) -> int:
-        return chunks_of(np.broadcast_to(np.zeros(1), (rows, columns)), np.zeros(0, int), 0).size
+        return cut_into_chunks(
+            np.broadcast_to(np.zeros(1), (rows, columns)), np.zeros(0, int), 0
+        ).size
 
-    assert size(10**7, 40) == mapped.CHUNK_ROWS
-    assert size(10**7, 1000) == mapped.CHUNK_NUMBERS // 1000
+    assert size(10**7, 40) == files_module.CHUNK_ROWS
+    assert size(10**7, 1000) == files_module.CHUNK_NUMBERS // 1000
     assert size(10**7, 10**6) == 1
-    assert size(100_000, 40) == 100_000 // mapped.FEWEST_CHUNKS
+    assert size(100_000, 40) == 100_000 // files_module.FEWEST_CHUNKS
     assert size(1000, 40) == 1
 
 
@@ -145,15 +164,15 @@ def test_the_pieces_of_an_epoch_hold_every_training_event_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orders: int | None
 ) -> None:
     """The event, its θ and its weight all tell the row that they come from."""
-    monkeypatch.setattr(epoch, "MAPPED_BLOCK_ROWS", 150)
+    monkeypatch.setattr(files_module, "BLOCK_ROWS", 150)
     number = np.arange(1, 1001, dtype=np.float32)
     maps = in_file(tmp_path, x=number[:, None], theta=-number[:, None], weight=number)
-    rows = MappedRows(maps["x"], maps["theta"], with_x=False)
+    rows = FileRows(maps["x"], maps["theta"], with_x=False)
     mean = float(number.mean())
-    examples = MappedExamples(maps["x"], maps["weight"], mean, rows, (Affine([0.0], [2.0]),))
+    examples = FileExamples(maps["x"], maps["weight"], mean, rows, (Affine([0.0], [2.0]),))
     held = np.arange(5, 1000, 11)
     chunks, this = Chunks(1000, 16, held, 0), Epoch(1, 0, 40, orders, numbers=10)
-    pieces = list(pieces_of(examples, chunks, this))
+    pieces = list(examples.pieces(chunks, this))
     assert len(pieces) == 8  # 909 training events in blocks of three batches of 40
     for copy in range(orders or 1):
         seen = []
@@ -175,7 +194,7 @@ def test_the_pieces_of_an_epoch_hold_every_training_event_once(
     if orders is not None:
         assert not np.array_equal(pieces[0].order[0], pieces[0].order[1])
     for change in ({"seed": 2}, {"number": 1}):
-        other = next(pieces_of(examples, chunks, dataclasses.replace(this, **change)))
+        other = next(examples.pieces(chunks, dataclasses.replace(this, **change)))
         assert not np.array_equal(other.order, pieces[0].order)
         assert not np.array_equal(other.examples.weight, pieces[0].examples.weight)
 
@@ -183,9 +202,9 @@ def test_the_pieces_of_an_epoch_hold_every_training_event_once(
 def test_each_member_may_have_features_of_its_own(tmp_path: Path) -> None:
     maps = in_file(tmp_path, **gaussian(50))
     x, theta = maps["x"], maps["theta"]
-    rows = MappedRows(x, theta, with_x=True)
+    rows = FileRows(x, theta, with_x=True)
     kinds = (IdentityMap(), Affine([1.0], [2.0]))
-    taken = MappedExamples(x, np.ones(50), 1.0, rows, kinds).take(np.array([40, 3, 3]))
+    taken = FileExamples(x, np.ones(50), 1.0, rows, kinds).take(np.array([40, 3, 3]))
     assert taken.rows is not None
     np.testing.assert_array_equal(np.asarray(taken.rows.x), x[[40, 3, 3]])
     np.testing.assert_array_equal(np.asarray(taken.features[0]), x[[40, 3, 3]])
@@ -198,7 +217,7 @@ def test_what_goes_wrong_in_reading_comes_out() -> None:
             raise OSError("the disk is gone")
         return number
 
-    coming = epoch._ahead(read, 5)
+    coming = read_ahead(read, 5)
     assert [next(coming), next(coming)] == [0, 1]
     with pytest.raises(OSError, match="the disk is gone"):
         next(coming)
@@ -207,15 +226,15 @@ def test_what_goes_wrong_in_reading_comes_out() -> None:
 # --- Held-out events -----------------------------------------------------------------------------
 
 
-def stored(x: np.ndarray, theta: np.ndarray) -> Supplied:
+def stored(x: np.ndarray, theta: np.ndarray) -> FileDataset:
     edges = np.full(1, -2.0), np.full(1, 2.0)
-    rows = MappedRows(x, theta, with_x=False)
-    return Supplied(x, np.ones(len(x)), None, rows, None, PRIOR, *edges)
+    rows = FileRows(x, theta, with_x=False)
+    return FileDataset(x, np.ones(len(x)), PRIOR, None, *edges, rows)
 
 
 def test_at_most_100_000_events_are_held_out() -> None:
-    assert len(split_of(900_000, 0.1, 1).validation) == 90_000
-    assert len(split_of(1_100_000, 0.1, 1).validation) == 100_000
+    assert len(split_rows(900_000, 0.1, 1).validation) == 90_000
+    assert len(split_rows(1_100_000, 0.1, 1).validation) == 100_000
     many = np.broadcast_to(np.zeros(1), (1_100_000, 1))
     split = stored(many, many).split(0.1, 1)
     assert len(split.validation) == len(np.unique(split.validation)) == 100_000
@@ -239,15 +258,15 @@ def test_choices_are_made_on_a_part_in_memory(count: int) -> None:
     number = np.arange(count, dtype=np.float64)[:, None]
     supply = stored(number, -number)
     split = supply.split(0.1, 1)
-    part, within = choose._part(supply, split)
+    part, within = trials.select_trial_events(supply, split)
     assert part.x.dtype == np.float32
-    assert isinstance(within.train, np.ndarray)
-    assert len(within.train) == choose.TRY_ON
-    assert not isinstance(part.rows, MappedRows)
-    assert part.rows is not None
-    np.testing.assert_array_equal(np.asarray(part.rows.theta), -part.x)
+    assert len(within.train) == trials.TRY_ON
+    assert part.in_memory
+    taken = part.examples([IdentityMap()]).take(np.arange(len(part)))
+    assert taken.rows is not None
+    np.testing.assert_array_equal(np.asarray(taken.rows.theta), -part.x)
     np.testing.assert_array_equal(part.x[within.validation, 0], split.validation)
-    assert not np.isin(part.x[within.train, 0], split.validation).any()
+    assert not np.isin(part.x[within.train.some(count), 0], split.validation).any()
 
 
 # --- Training ------------------------------------------------------------------------------------
@@ -263,13 +282,13 @@ def test_the_same_seed_gives_the_same_weights_however_long_reading_takes(
         return ist.fit(events, MIRROR, training=QUICK, seed=seed, **more)
 
     first = trained(1, network=NETWORK)
-    read = mapped.read_rows
+    read = files_module.read_rows
 
     def slowly(array: np.ndarray, index: np.ndarray) -> np.ndarray:
         time.sleep(0.01)
         return read(array, index)
 
-    monkeypatch.setattr(mapped, "read_rows", slowly)
+    monkeypatch.setattr(files_module, "read_rows", slowly)
     assert same(first, trained(1, network=NETWORK))
     assert not same(first, trained(2, network=NETWORK))
     continued = trained(2, start=first)
@@ -289,7 +308,7 @@ def test_training_from_a_sorted_file_is_as_good_as_from_memory(
     ten differences must lie within 4.8 standard errors (99.9% of a Student variable with 9 degrees
     of freedom).
     """
-    monkeypatch.setattr(epoch, "MAPPED_BLOCK_ROWS", 3600)
+    monkeypatch.setattr(files_module, "BLOCK_ROWS", 3600)
     arrays = gaussian(20_000, ordered=True)
     shuffled = np.random.default_rng(4).permutation(20_000)
     ways = {
@@ -327,7 +346,7 @@ def test_losses_are_weighted_means_over_the_trained_and_the_held_out_events(
     estimator = ist.fit(events, MIRROR, network=NETWORK, training=frozen, seed=1)
     log_r = estimator.log_ratio(events.x, events.theta, -events.theta)
     losses = np.logaddexp(0, -log_r) * weight / weight.mean()
-    held = supplied.supplied(events, MIRROR).split(0.1, 1).validation
+    held = build_dataset(events, MIRROR).split(0.1, 1).validation
     train = np.setdiff1d(np.arange(N), held)
     history = estimator.history
     np.testing.assert_allclose(history.train_loss, losses[train].mean(), rtol=1e-5)
@@ -348,24 +367,26 @@ METHODS = {
 def test_files_supply_what_memory_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Any
 ) -> None:
-    monkeypatch.setattr(supplied, "LAW_EVENTS", 200)
+    monkeypatch.setattr(build, "SHOWN_EVENTS", 200)
     arrays = {name: a.astype(np.float64) for name, a in gaussian(500).items()}
     arrays["weight"] = np.random.default_rng(1).exponential(size=500)
     for prior in (PRIOR, ist.Normal(0.0, 1.0)):
         file, memory = (
-            supplied.supplied(ist.Events(**way, prior=prior), method)
+            build_dataset(ist.Events(**way, prior=prior), method)
             for way in (in_file(tmp_path, **arrays), arrays)
         )
-        assert isinstance(file.rows, MappedRows)
+        assert isinstance(file, FileDataset)
         assert not file.rows.with_x
         for name, value in vars(memory.region()).items():
             np.testing.assert_allclose(getattr(file.region(), name), value, rtol=1e-6)
-        assert file.law is not None
-        assert memory.law is not None
-        np.testing.assert_allclose(file.law.low, memory.law.low, rtol=1e-6)
-        np.testing.assert_allclose(file.law.high, memory.law.high, rtol=1e-6)
+        assert file.distribution is not None
+        assert memory.distribution is not None
+        np.testing.assert_allclose(file.distribution.low, memory.distribution.low, rtol=1e-6)
+        np.testing.assert_allclose(file.distribution.high, memory.distribution.high, rtol=1e-6)
         index = np.array([400, 3, 77])
-        ours, theirs = (s.part(index).examples([IdentityMap()]) for s in (file, memory))
+        ours, theirs = (
+            s.subset(index).examples([IdentityMap()]).take(np.arange(3)) for s in (file, memory)
+        )
         for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
 
@@ -377,7 +398,7 @@ def test_a_finite_set_of_theta_needs_no_prior(tmp_path: Path) -> None:
     arrays: dict[str, Any] = {"x": theta + 1, "theta": theta}
     arrays["weight"] = np.where(theta[:, 0] > 0, 3.0, 1.0)
     file, memory = (
-        supplied.supplied(ist.Events(**way), ist.CARL()).prior
+        build_dataset(ist.Events(**way), ist.CARL()).prior
         for way in (in_file(tmp_path, **arrays), arrays)
     )
     assert isinstance(file, ist.Discrete)
@@ -392,7 +413,7 @@ def test_a_small_file_is_read_into_memory(tmp_path: Path) -> None:
     reference = ist.Events(x=gaussian(200, seed=2)["x"], theta=[0.0])
     for method in (ist.KCE(), ist.DCTR(reference)):
         file, memory = (
-            supplied.supplied(ist.Events(**way, prior=PRIOR), method)
+            build_dataset(ist.Events(**way, prior=PRIOR), method)
             for way in (in_file(tmp_path, **arrays), arrays)
         )
         ours, theirs = (vars(s) | {"region": vars(s.region())} for s in (file, memory))
@@ -401,17 +422,20 @@ def test_a_small_file_is_read_into_memory(tmp_path: Path) -> None:
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
             assert np.asarray(a).dtype == np.asarray(b).dtype
         np.testing.assert_array_equal(
-            np.asarray(file.split(0.1, 1).train), np.asarray(memory.split(0.1, 1).train)
+            file.split(0.1, 1).train.some(300), memory.split(0.1, 1).train.some(300)
         )
 
 
 # --- What does not work, and says so -------------------------------------------------------------
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "a reference point": (lambda: ist.CARL(reference=[0.5]), "CARL with a reference joins"),
+    "a reference point": (
+        lambda: ist.CARL(reference=[0.5]),
+        "CARL must see all events at once before training",
+    ),
     "reference events": (
         lambda: ist.DCTR(ist.Events(x=[[0.0], [1.0]], theta=[0.0])),
-        r"load the events into memory .* KCE, KLRE, CARL without a reference and KSE",
+        r"ReferenceSample says .* load the events into memory .* such as KCE, KLRE, CARL and KSE",
     ),
     "a width that depends on θ": (
         lambda: ist.KLRE(ist.Rectangular(lambda theta: 0.1 + 0 * theta)),
@@ -430,6 +454,50 @@ def test_methods_that_need_all_events_are_refused(
         ist.fit(events, method(), network=NETWORK, training=QUICK, seed=1)
 
 
+class ScaledScore(AbstractSupervision):
+    """A user's own supervision: the score of x = θ + noise is x − θ."""
+
+    all_events: bool
+
+    @property
+    def capability(self) -> Capability:
+        return Capability.SCORE
+
+    @property
+    def needs_all_events(self) -> bool:
+        return self.all_events
+
+    @property
+    def reads_x(self) -> bool:
+        return True
+
+    def supply(self, events: ist.Events) -> Supply:
+        return plain_supply(events)
+
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: jax.Array) -> Any:
+        del distribution, key
+        return ScoreTarget(row.theta, row.x - row.theta, jnp.ones(()))
+
+    def draw(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.usefixtures("in_files")
+def test_a_supervision_of_ones_own_says_whether_it_trains_from_files(tmp_path: Path) -> None:
+    events = ist.Events(**in_file(tmp_path, **gaussian(N)), prior=PRIOR)
+    refused, accepted = (
+        Method("my method", ScaledScore(needs), SquaredError()) for needs in (True, False)
+    )
+    message = r"my method must see all events at once .*ScaledScore says that it needs them"
+    with pytest.raises(ValueError, match=message):
+        ist.fit(events, refused, network=NETWORK, training=QUICK, seed=1)
+    longer = dataclasses.replace(QUICK, epochs=6)
+    found = ist.fit(events, accepted, network=NETWORK, training=longer, seed=1)
+    exact = (events.x - events.theta)[:, 0]
+    error = np.mean((found.score(events.x, events.theta)[:, 0] - exact) ** 2)
+    assert error < 0.1 * np.var(exact)
+
+
 @pytest.mark.usefixtures("in_files")
 def test_many_theta_need_a_prior(tmp_path: Path) -> None:
     events = ist.Events(**in_file(tmp_path, **gaussian(2000)))
@@ -439,10 +507,10 @@ def test_many_theta_need_a_prior(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("in_files")
 def test_a_file_that_was_cut_short_is_told(tmp_path: Path) -> None:
-    """Reading beyond its end would end the process without a word."""
+    """Reading beyond its end would end the process with no message."""
     maps = in_file(tmp_path, **gaussian(20_000))
     events = ist.Events(**maps, prior=PRIOR)
-    supply = supplied.supplied(events, ist.KCE())
+    supply = build_dataset(events, ist.KCE())
     os.truncate(tmp_path / "x.npy", 10_000)
     message = r"the file of x, .*x\.npy, is too short: it has 10,000 bytes, and 80,128 were mapped"
     with pytest.raises(OSError, match=message):
@@ -452,7 +520,7 @@ def test_a_file_that_was_cut_short_is_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=message):
         supply.region()
     with pytest.raises(OSError, match=message):
-        supply.examples([IdentityMap()]).take(np.arange(5))  # pyright: ignore[reportArgumentType]
+        supply.examples([IdentityMap()]).take(np.arange(5))
 
 
 # --- Memory --------------------------------------------------------------------------------------
@@ -472,7 +540,7 @@ def test_nothing_of_the_size_of_the_file_is_allocated(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         events = ist.Events(x=x, theta=theta, prior=PRIOR)
-        supply = supplied.supplied(events, ist.KCE())
+        supply = build_dataset(events, ist.KCE())
         remarks = odd_columns(supply.x, events.x_names)
         region = supply.region()
         split = supply.split(0.001, 1)
