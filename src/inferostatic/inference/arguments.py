@@ -31,12 +31,19 @@ Parameter = str | int
 
 
 def as_events(
-    estimator: AbstractEstimator, x: Input, name: str = "x", what: str = "events"
+    estimator: AbstractEstimator,
+    x: Input,
+    name: str = "x",
+    what: str = "events",
+    *,
+    may_be_empty: bool = False,
 ) -> np.ndarray:
     """Events with the estimator's columns; warns where they lie outside the trained range."""
     require_order(column_names(x), estimator.x_names, name)
     rows = as_rows(x, name, columns=len(estimator.x_names), of="observables")
     if len(rows) == 0:
+        if may_be_empty:
+            return rows
         raise ValueError(f"there are no {what}: {name} has no rows.")
     require_finite(rows, name, "Remove or repair these events.")
     require_float32(rows, estimator.x_names, name)
@@ -44,13 +51,15 @@ def as_events(
     return rows
 
 
-def as_observed(estimator: AbstractEstimator, x: Input, name: str = "x") -> np.ndarray:
+def as_observed(
+    estimator: AbstractEstimator, x: Input, name: str = "x", *, may_be_empty: bool = False
+) -> np.ndarray:
     """Observed events; one event of several observables may come with shape (D,)."""
     if column_names(x) is None:
         array = as_floats(x, name)
         if array.ndim == 1 and array.size == len(estimator.x_names) > 1:
             x = array[None]
-    return as_events(estimator, x, name, "observed events")
+    return as_events(estimator, x, name, "observed events", may_be_empty=may_be_empty)
 
 
 def as_point(

@@ -109,7 +109,7 @@ class ObservedFit:
         away = (held - self.theta)[:, indices] @ np.linalg.pinv(block)
         ridge = np.clip(held + away @ self.covariance[indices], low, high)
         ridge[:, indices] = held[:, indices]
-        more = int(np.clip(START_PAIRS // (count * self.data.events), 0, MOST_STARTS))
+        more = int(np.clip(START_PAIRS // (count * max(1, self.data.events)), 0, MOST_STARTS))
         nuisance = scatter_points(self.model.low, self.model.high, more)
         nuisance = np.repeat(nuisance[None], count, axis=0)
         nuisance[:, :, indices] = held[:, None, indices]
@@ -163,9 +163,10 @@ def fit_observed(likelihood: Likelihood, model: LikelihoodModel) -> ObservedFit:
             f"θ = {rounded(observed.theta)}."
         )
     if any(likelihood.weighted):
-        scatter = likelihood.gradient_covariance(observed.theta)
-        sandwich = observed.covariance @ scatter @ observed.covariance
-        observed = dataclasses.replace(observed, sandwich=sandwich)
+        # Not the maximiser's own Hessian, which is wrong where the slope of an activation jumps.
+        covariance = _invert_curvature(model, likelihood.hessian(observed.theta))
+        sandwich = covariance @ likelihood.gradient_covariance(observed.theta) @ covariance
+        observed = dataclasses.replace(observed, covariance=covariance, sandwich=sandwich)
     return observed
 
 

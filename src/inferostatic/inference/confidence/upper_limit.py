@@ -234,7 +234,9 @@ def _asimov(
     ]
     if method.asimov is not None:
         sets, notes = _read_asimov(method.asimov, channels, theta), ["Asimov data as given"]
-    elif method.simulator is None or likelihood.events == 1:
+    elif method.simulator is None or (
+        likelihood.events == 1 and all(channel.rate is None for channel in channels)
+    ):
         return None, []
     else:
         sets, notes = _simulate_asimov(method, likelihood, theta, expected, seed)

@@ -179,7 +179,9 @@ class Likelihood:
         """ln L and its gradient at one θ of shape (d,), which is not checked."""
         with float64():
             value, gradient = value_and_gradient(self.function, jnp.asarray(theta, jnp.float64))
-            return float(value), np.asarray(gradient)
+        if np.isnan(value):
+            self._check_rates(theta)
+        return float(value), np.asarray(gradient)
 
     def per_event(self, theta: Input) -> np.ndarray:
         """w φ(x, θ) of every event, one channel after the other, shape (n,)."""
@@ -225,7 +227,7 @@ class Likelihood:
         several = len(self.model.channels) > 1
         for number, (_, weights, weighted) in enumerate(parts):
             weight = weights[0]
-            line = f"{len(weight)} event{'s' if len(weight) > 1 else ''}"
+            line = f"{len(weight)} event{'' if len(weight) == 1 else 's'}"
             if weighted:
                 line += (
                     f" of total weight {weight.sum():.5g}, as good as "
@@ -298,6 +300,12 @@ class Likelihood:
             raise ValueError(f"theta must be finite; got {point.tolist()}.")
         return point
 
+    def _check_rates(self, theta: np.ndarray) -> None:
+        """Raise where a rate is no positive number."""
+        for channel in self.model.channels:
+            if channel.rate is not None:
+                channel.expected(theta)
+
     def _copy(self) -> "Likelihood":
         """The same data, whose compiled sums are shared."""
         return _assemble(self.model, self.data, self.weighted, self.bounds, self.__dict__)
@@ -334,10 +342,12 @@ class Likelihood:
                 )
             theta[index] = float(number)
         self.model = self.model.hold([self.names.index(name) for name in fixed], theta)
-        if not self.free.any():
-            raise ValueError(
-                "every parameter is fixed, so nothing is left to fit; free at least one."
-            )
+        _require_free(self.model)
+
+
+def _require_free(model: LikelihoodModel) -> None:
+    if not model.free.any():
+        raise ValueError("every parameter is fixed, so nothing is left to fit; free at least one.")
 
 
 def as_estimators(
@@ -374,7 +384,8 @@ def build_likelihood(
     regions = [one.region for one in estimators]
     low = np.max([np.asarray(region.theta_low, np.float64) for region in regions], axis=0)
     high = np.min([np.asarray(region.theta_high, np.float64) for region in regions], axis=0)
-    rows = as_observed(estimators[0], x)
+    # No event at all is a measurement where the number counts.
+    rows = as_observed(estimators[0], x, may_be_empty=rate is not None)
     weights = as_weight(weight, len(rows))
     expected = None if rate is None else read_rate(rate, low, high)
     channel = Channel(estimators, expected, tuple(range(len(names))))
@@ -405,10 +416,12 @@ def _join(one: Likelihood, two: Likelihood) -> Likelihood:
     low, high = np.full(size, -np.inf), np.full(size, np.inf)
     mean, precision = np.zeros(size), np.zeros(size)
     bounds = np.full((2, size), np.nan)
+    held = np.zeros(size, bool)
     channels: list[Channel] = []
     for part in (one, two):
         own = np.array([names.index(name) for name in part.names])
         low[own], high[own] = np.maximum(low[own], part.low), np.minimum(high[own], part.high)
+        held[own] |= ~part.free
         bounds[0, own] = np.fmax(bounds[0, own], part.bounds[0])
         bounds[1, own] = np.fmin(bounds[1, own], part.bounds[1])
         theirs = part.model.constraints
@@ -424,7 +437,8 @@ def _join(one: Likelihood, two: Likelihood) -> Likelihood:
         for channel in part.model.channels:
             indices = tuple(int(own[i]) for i in channel.indices)
             channels.append(Channel(channel.estimators, channel.rate, indices))
-    empty = low > high
+    # Regions that only touch would fix a parameter that nobody fixed.
+    empty = (low > high) | ((low == high) & ~held)
     if empty.any():
         raise ValueError(
             f"the regions, bounds or fixed values of {', '.join(np.array(names)[empty])} do not "
@@ -433,4 +447,5 @@ def _join(one: Likelihood, two: Likelihood) -> Likelihood:
     constraints = Constraints(mean, precision)
     data = DataSets(one.data.x + two.data.x, one.data.weight + two.data.weight, mean[None])
     model = LikelihoodModel(tuple(channels), names, low, high, constraints)
+    _require_free(model)
     return _assemble(model, data, one.weighted + two.weighted, bounds)

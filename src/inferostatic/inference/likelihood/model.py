@@ -318,7 +318,9 @@ class LikelihoodModel:
         channels = zip(self.channels, data.x, data.weight, data.totals, strict=True)
         for channel, x, weight, totals in channels:
             table = channel.tabulate(x.reshape(-1, x.shape[2]), points).astype(np.float64)
-            total = total + np.einsum("snm,sn->sm", table.reshape(*weight.shape, -1), weight)
+            total = total + np.einsum(
+                "snm,sn->sm", table.reshape(*weight.shape, len(points)), weight
+            )
             total = total + channel.rate_term(points, totals)
         return points[np.argmax(np.where(np.isnan(total), -np.inf, total), axis=1)]
 
@@ -331,7 +333,7 @@ class LikelihoodModel:
         """
         free = int(self.free.sum())
         most = TRIED_POINTS.get(free, max(TRIED_POINTS.values()))
-        tried = TRIED_PAIRS // (len(data.measured) * data.events)
+        tried = TRIED_PAIRS // (len(data.measured) * max(1, data.events))
         count = int(np.clip(tried, FEWEST_TRIED, most)) if free else 0
         points = np.concatenate([also, scatter_points(self.low, self.high, count)])
         return self.best_of(data, np.clip(points, self.low, self.high))

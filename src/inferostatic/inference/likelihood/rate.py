@@ -103,10 +103,11 @@ class Rate(eqx.Module):
         return slopes
 
     def _ends(self, theta: np.ndarray, i: int, step: float) -> tuple[np.ndarray, float]:
-        """Two points around θ; at the edge of the region the difference becomes one-sided."""
+        """Two points around θ; at and beyond the edge of the region differences are one-sided."""
         ends = np.stack([theta, theta])
         reach = step * (self.high[i] - self.low[i])
-        ends[:, i] = np.clip(theta[i] + np.array([-reach, reach]), self.low[i], self.high[i])
+        low, high = min(self.low[i], theta[i]), max(self.high[i], theta[i])
+        ends[:, i] = np.clip(theta[i] + np.array([-reach, reach]), low, high)
         return ends, float(ends[1, i] - ends[0, i])
 
     def _called(self, theta: np.ndarray) -> float:
