@@ -68,9 +68,7 @@ class Profiler:
 
     def fit_at(self, indices: list[int], values: np.ndarray) -> tuple[float, np.ndarray]:
         """−ln L with some parameters held and the others fitted, and the whole θ."""
-        problem, names = self.problem, self.problem.names
-        held = {names[i]: float(v) for i, v in zip(indices, values, strict=True)}
-        problem = dataclasses.reindex(problem, fixed={**problem.fixed, **held})
+        problem = self.problem.hold(indices, values)
         block = self.inverse_hessian[np.ix_(indices, indices)]
         # Along the ridge of a quadratic likelihood, so that little is left to fit.
         away = np.linalg.solve(block, values - self.theta[indices])
