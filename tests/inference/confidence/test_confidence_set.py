@@ -251,7 +251,7 @@ def test_the_hull_is_interpolated_and_says_where_it_is_cut():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"method": "neyman"}, r"method must be ist.Wilks\(\) or ist.Neyman.*got 'neyman'"),
+        ({"method": "neyman"}, r"method must be ist.Wilks\(\) or ist.Neyman.*got str"),
         ({"neyman": {"simulator": None}}, "a simulator, function .* or simulated ist.Events"),
         ({"simulator": normal}, "unexpected keyword argument 'simulator'"),
         ({"x": np.zeros((0, 2))}, "no observed events"),

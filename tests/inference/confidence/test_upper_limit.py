@@ -175,7 +175,7 @@ TOYS = {"toys": 5, "simulator": normal}
     ("change", "sentence"),
     [
         ({}, "needs the Asimov data set"),
-        ({"method": "cls"}, r"method must be ist.CLs\(…\) or ist.CLsb\(…\); got 'cls'"),
+        ({"method": "cls"}, r"method must be ist.CLs\(…\) or ist.CLsb\(…\); got str"),
         ({"parameter": "mass"}, "is no parameter"),
         ({"fixed": {"theta0": 0.0}, "parameter": "theta0"}, "is fixed, so it has no limit"),
         ({"background": 7.0}, "background must be a value of theta0"),
