@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from inferostatic.inference.likelihood.objective import PerEvent
 from scipy.stats import chi2
 
 import inferostatic as ist
@@ -27,6 +26,8 @@ from counting import LearnedProfile, PyhfProfile
 from counting import simulator as counting_simulator
 from exact_posterior import exact_moments, exact_samples
 from inferostatic.inference.likelihood.cross_entropy import CrossEntropy
+from inferostatic.inference.likelihood.event_sum import EventTerms
+from inferostatic.inference.likelihood.float64 import float64, in_float64
 from record import RESULTS, Log
 from trained import COUNTING, DIRICHLET, trained
 
@@ -139,7 +140,7 @@ def measured_single(estimator: ist.Estimator, x: np.ndarray, theta: np.ndarray) 
     from sbibm.c2st import c2st
 
     began = time.perf_counter()
-    found = ist.posterior(estimator, x, draws=DRAWS, seed=1)
+    found = ist.posterior(estimator, x, method=ist.NUTS(draws=DRAWS), seed=1)
     seconds = time.perf_counter() - began
     exact = exact_samples(x, estimator.prior, DRAWS, seed=2)
     return {
@@ -153,7 +154,7 @@ def measured_single(estimator: ist.Estimator, x: np.ndarray, theta: np.ndarray) 
 def measured_set(estimator: ist.Estimator, x: np.ndarray, theta: np.ndarray) -> dict[str, Any]:
     """Differences of the means in exact standard deviations, and ratios of the latter."""
     began = time.perf_counter()
-    found = ist.posterior(estimator, x, method="importance", draws=SET_DRAWS, seed=1)
+    found = ist.posterior(estimator, x, method=ist.Importance(draws=SET_DRAWS), seed=1)
     seconds = time.perf_counter() - began
     mean, std = exact_moments(x, estimator.prior, seed=2)
     return {
@@ -256,7 +257,7 @@ def measured_fits(
     many = np.tile(first.theta, (CROSS_REFERENCE, 1))
     reference = simulator(many, np.random.default_rng((52, seed)))
     found = ist.cross_entropy_fit(
-        estimator, x, reference, theta_reference=first.theta, start=first.theta
+        estimator, x, reference=ist.Events(x=reference, theta=many), start=first.theta
     )
     return {
         "theta": numbers(theta),
@@ -275,11 +276,17 @@ def gradient_error(
     theta: np.ndarray,
 ) -> float:
     """The largest difference of the gradient from finite ones, relative to its length."""
-    samples = (PerEvent(estimator, rows, against=against) for rows in (x, reference))
-    loss = CrossEntropy(*samples, None, None)
+    with float64():
+        models = (in_float64(estimator.model),)
+    samples = (EventTerms(models, rows, reference=against) for rows in (x, reference))
+    loss = CrossEntropy(*samples, np.ones(len(x)), np.ones(len(reference)))
     steps = 1e-4 * np.eye(len(theta))
-    numerical = [(loss.value(theta + h) - loss.value(theta - h)) / 2e-4 for h in steps]
-    gradient = loss.gradient(theta)
+
+    def value(theta: np.ndarray) -> float:
+        return loss.value_and_gradient(theta)[0]
+
+    numerical = [(value(theta + h) - value(theta - h)) / 2e-4 for h in steps]
+    gradient = loss.value_and_gradient(theta)[1]
     return float(np.abs(gradient - numerical).max() / np.linalg.norm(gradient))
 
 

@@ -111,10 +111,8 @@ def one_single(task: tuple[int, int]) -> dict[str, Any]:
         "neyman": ist.confidence_set(
             estimator,
             x,
-            method="neyman",
+            ist.Neyman(TOY, toys=toys),
             grid=theta[None],
-            simulator=TOY,
-            toys=toys,
             seed=number,
             progress_bar=False,
         ),

@@ -79,8 +79,8 @@ def expected_event(theta):
 
 def test_limits_and_tests_of_a_counting_model_are_those_of_pyhf():
     model, data = pyhf_model()
-    ours = upper_limit(COUNTED, OBSERVED, "mu", asimov=expected_event)
-    both = upper_limit(COUNTED, OBSERVED, "mu", asimov=expected_event, test="clsb")
+    ours = upper_limit(COUNTED, OBSERVED, "mu", ist.CLs(asimov=expected_event))
+    both = upper_limit(COUNTED, OBSERVED, "mu", ist.CLsb(asimov=expected_event))
     theirs = pyhf.infer.intervals.upper_limits.upper_limit(data, model, level=0.05, rtol=1e-4)
     observed, expected = theirs[0], theirs[1]
     assert ours.observed == pytest.approx(float(observed), rel=0.002)
@@ -98,7 +98,7 @@ def test_limits_and_tests_of_a_counting_model_are_those_of_pyhf():
     assert "mu < 2.27" in repr(ours)
     # An Asimov event that is given outright serves as well.
     quiet = expected_event(np.array([0.0, *_fitted_without_signal(model, data)]))
-    again = upper_limit(COUNTED, OBSERVED, "mu", asimov=quiet)
+    again = upper_limit(COUNTED, OBSERVED, "mu", ist.CLs(asimov=quiet))
     assert again.expected[2] == pytest.approx(ours.expected[2], rel=0.002)
 
 
@@ -143,15 +143,14 @@ def test_limits_of_a_normal_mean_of_many_events_by_formulae_and_by_toys():
     x = np.random.default_rng(3).normal(0.1, 1.0, (n, 1))
     x += 0.08 - x.mean()
     exact = exact_limit(0.08, n)
-    formula = upper_limit(estimator, x, 0, background=0.0, simulator=normal, seed=1)
+    formula = upper_limit(estimator, x, 0, ist.CLs(simulator=normal), background=0.0, seed=1)
     # The Asimov set knows the background's mean to 0.045 standard errors.
     assert formula.observed == pytest.approx(exact, abs=0.05 / np.sqrt(n))
     bands = [exact_limit(k / np.sqrt(n), n) for k in range(-2, 3)]
     np.testing.assert_allclose(formula.expected, bands, atol=0.1 / np.sqrt(n))
     assert "Asimov data: 50,000 simulated events" in formula.summary()
-    toys = upper_limit(
-        estimator, x, 0, background=0.0, simulator=normal, toys=1000, seed=1, progress_bar=False
-    )
+    method = ist.CLs(toys=1000, simulator=normal)
+    toys = upper_limit(estimator, x, 0, method, background=0.0, seed=1, progress_bar=False)
     assert toys.method == "toys"
     # CLs of 0.05 from 1000 toys is known to 15%, and a slope of 2 per standard error.
     assert toys.observed == pytest.approx(exact, abs=0.25 / np.sqrt(n))
@@ -164,33 +163,45 @@ def test_limits_of_a_normal_mean_of_many_events_by_formulae_and_by_toys():
 
 def test_without_an_asimov_set_the_limit_is_one_sided():
     x = np.full((1, 1), 1.0)
-    limit = upper_limit(NORMAL, x, 0, background=0.0, test="clsb")
+    limit = upper_limit(NORMAL, x, 0, ist.CLsb(), background=0.0)
     assert limit.observed == pytest.approx(1.0 + 1.64485, abs=2e-3)
     assert np.isnan(limit.expected).all()
+
+
+TOYS = {"toys": 5, "simulator": normal}
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({}, "needs the Asimov data set"),
-        ({"test": "bayes"}, "test must be 'cls' or 'clsb'"),
+        ({"method": "cls"}, r"method must be ist.CLs\(…\) or ist.CLsb\(…\); got str"),
         ({"parameter": "mass"}, "is no parameter"),
         ({"fixed": {"theta0": 0.0}, "parameter": "theta0"}, "is fixed, so it has no limit"),
         ({"background": 7.0}, "background must be a value of theta0"),
-        ({"toys": 100}, "give simulator="),
-        ({"asimov": [[np.nan, 0.0]]}, "Give finite observables"),
+        ({"cls": {"toys": 100}}, "give simulator="),
+        ({"cls": {"asimov": [[np.nan, 0.0]]}}, "Give finite observables"),
         ({"level": 95}, "between 0 and 1"),
-        ({"simulator": normal, "toys": 5, "scan": [1.0]}, "at least two values"),
-        ({"simulator": normal, "toys": 5, "scan": [1.0, 9.0]}, "must lie in the trained region"),
+        ({"cls": TOYS, "scan": [1.0]}, "at least two values"),
+        ({"cls": TOYS, "scan": [1.0, 9.0]}, "must lie in the trained region"),
+        ({"scan": [1.0, 2.0]}, "scan holds values to test with toys"),
+        ({"cls": {"pool": 100}}, "pool is for toys"),
     ],
 )
 def test_bad_input_gets_a_sentence(change, sentence):
     given: dict = {"parameter": 0} | change
-    with pytest.raises(ValueError, match=sentence):
-        upper_limit(PAIR, np.zeros((1, 2)), **given)
+    fixed = given.pop("fixed", None)
+
+    def build():
+        if "cls" in given:
+            given["method"] = ist.CLs(**given.pop("cls"))
+        return upper_limit(ist.Likelihood(PAIR, np.zeros((1, 2)), fixed=fixed), **given)
+
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        build()
 
 
 def test_a_limit_beyond_the_region_is_told():
     with pytest.warns(UserWarning, match="no limit was found between"):
-        limit = upper_limit(NORMAL, np.full((1, 1), 2.8), 0, test="clsb", background=0.0)
+        limit = upper_limit(NORMAL, np.full((1, 1), 2.8), 0, ist.CLsb(), background=0.0)
     assert np.isnan(limit.observed)

@@ -10,8 +10,9 @@ from scipy import optimize
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
 from inferostatic.inference.likelihood.cross_entropy import CrossEntropy, cross_entropy_fit
+from inferostatic.inference.likelihood.event_sum import EventTerms
+from inferostatic.inference.likelihood.float64 import float64, in_float64
 from inferostatic.inference.likelihood.maximum_likelihood import NotConverged
-from inferostatic.inference.likelihood.objective import PerEvent
 
 TOY = ist.toys.Dirichlet(3)
 DIRICHLET = exact_dirichlet()
@@ -29,6 +30,11 @@ def normal_events(theta, n, seed):
     return x.astype(np.float32).astype(np.float64)
 
 
+def at(theta, events, n, seed):
+    x = events(theta, n, seed)
+    return ist.Events(x=x, theta=np.tile(theta, (n, 1)))
+
+
 def exact_loss(theta, x, x_reference, w, w_reference):
     """The loss of the exact ratio, written as in the paper."""
     r, r_reference = (
@@ -42,29 +48,32 @@ def exact_loss(theta, x, x_reference, w, w_reference):
 def test_loss_and_gradients_are_those_of_the_exact_ratio():
     x, x_reference = dirichlet_events(TRUTH, 90, 1), dirichlet_events(REFERENCE, 130, 2)
     w, w_reference = np.linspace(-0.2, 2, 90), np.linspace(0.5, 1, 130)
+    with float64():
+        models = (in_float64(DIRICHLET.model),)
     loss = CrossEntropy(
-        PerEvent(DIRICHLET, x, against=REFERENCE),
-        PerEvent(DIRICHLET, x_reference, against=REFERENCE),
+        EventTerms(models, x, reference=REFERENCE),
+        EventTerms(models, x_reference, reference=REFERENCE),
         w,
         w_reference,
     )
     theta, step = np.array([1.2, 3.3, 3.1]), 1e-5
-    value, gradient = loss.both(theta)
+    value, gradient = loss.loss_and_gradient(theta)
     assert value == pytest.approx(exact_loss(theta, x, x_reference, w, w_reference), rel=1e-10)
     ends = [(theta + shift, theta - shift) for shift in step * np.eye(3)]
-    own = [(loss.both(up)[0] - loss.both(down)[0]) / (2 * step) for up, down in ends]
+    own = [
+        (loss.loss_and_gradient(up)[0] - loss.loss_and_gradient(down)[0]) / (2 * step)
+        for up, down in ends
+    ]
     np.testing.assert_allclose(gradient, own, rtol=1e-6, atol=1e-9)
     exact = optimize.approx_fprime(theta, exact_loss, 1e-7, x, x_reference, w, w_reference)
     np.testing.assert_allclose(gradient, exact, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(loss.gradient(theta), loss.scale * gradient)
+    np.testing.assert_allclose(loss.value_and_gradient(theta)[1], loss.scale * gradient)
 
 
 def test_it_agrees_with_the_maximum_likelihood():
     x = dirichlet_events(TRUTH, 400, 3)
     likelihood = ist.maximum_likelihood(DIRICHLET, x)
-    fit = cross_entropy_fit(
-        DIRICHLET, x, dirichlet_events(REFERENCE, 40_000, 4), theta_reference=REFERENCE
-    )
+    fit = cross_entropy_fit(DIRICHLET, x, reference=at(REFERENCE, dirichlet_events, 40_000, 4))
     # The reference events alone make a difference of a tenth of an error.
     assert np.abs((fit.theta - likelihood.theta) / likelihood.errors).max() < 0.3
     np.testing.assert_allclose(fit.errors, likelihood.errors, rtol=0.1)
@@ -76,8 +85,8 @@ def test_it_agrees_with_the_maximum_likelihood():
 def test_errors_are_the_scatter_of_repeated_fits():
     fits = []
     for seed in range(60):
-        x, x_reference = normal_events(0.6, 100, seed), normal_events(0.0, 100, 1000 + seed)
-        fits.append(cross_entropy_fit(NORMAL, x, x_reference, theta_reference=[0.0], start=[0.5]))
+        x, reference = normal_events(0.6, 100, seed), at([0.0], normal_events, 100, 1000 + seed)
+        fits.append(cross_entropy_fit(NORMAL, x, reference=reference, start=[0.5]))
     theta = np.array([fit.theta[0] for fit in fits])
     # The standard deviation of 60 values is known to 9%.
     assert theta.std() == pytest.approx(np.mean([fit.errors[0] for fit in fits]), rel=0.25)
@@ -87,18 +96,18 @@ def test_errors_are_the_scatter_of_repeated_fits():
 
 
 def test_weights_count_as_repetitions_and_fixed_parameters_stay():
-    x, x_reference = normal_events(0.6, 100, 1), normal_events(0.0, 100, 2)
+    x, reference = normal_events(0.6, 100, 1), at([0.0], normal_events, 100, 2)
     weight = np.arange(100) % 3
-    options: dict[str, Any] = {"theta_reference": [0.0], "start": [0.5]}
-    one = cross_entropy_fit(NORMAL, x, x_reference, weight=weight, **options)
-    two = cross_entropy_fit(NORMAL, np.repeat(x, weight, axis=0), x_reference, **options)
+    weighted = ist.Likelihood(NORMAL, x, weight=weight)
+    one = cross_entropy_fit(weighted, reference=reference, start=[0.5])
+    repeated = np.repeat(x, weight, axis=0)
+    two = cross_entropy_fit(NORMAL, repeated, reference=reference, start=[0.5])
     np.testing.assert_allclose(one.theta, two.theta, atol=1e-3)
     assert one.errors[0] > two.errors[0]
 
-    x, x_reference = dirichlet_events(TRUTH, 1000, 3), dirichlet_events(REFERENCE, 4000, 4)
-    fit = cross_entropy_fit(
-        DIRICHLET, x, x_reference, theta_reference=REFERENCE, fixed={"c": 4.0}, starts=2
-    )
+    held = ist.Likelihood(DIRICHLET, dirichlet_events(TRUTH, 1000, 3), fixed={"c": 4.0})
+    reference = at(REFERENCE, dirichlet_events, 4000, 4)
+    fit = cross_entropy_fit(held, reference=reference, starts=2)
     assert fit.theta[2] == 4.0
     assert fit.errors[2] == 0
     assert np.all(np.abs(fit.theta - TRUTH)[:2] < 4 * fit.errors[:2])
@@ -110,30 +119,41 @@ def test_weights_count_as_repetitions_and_fixed_parameters_stay():
 def test_misuse_is_answered_by_a_sentence():
     x = normal_events(0.0, 20, 1)
     wrong: Any = ist.ScoreEstimator(**vars(NORMAL))
-    wide: dict[str, Any] = {"theta_reference": [0.0]}
+    zero, some = np.zeros((20, 1)), np.zeros((5, 1))
+    good = ist.Events(x=x, theta=zero)
     with pytest.raises(TypeError, match="needs log ratios.*got ScoreEstimator"):
-        cross_entropy_fit(wrong, x, x, **wide)
-    with pytest.raises(ValueError, match="theta_reference must lie in the trained region"):
-        cross_entropy_fit(NORMAL, x, x, theta_reference=[4.0])
-    with pytest.raises(ValueError, match="theta_reference must have one value for each of theta0"):
-        cross_entropy_fit(NORMAL, x, x, theta_reference=[0.0, 1.0])
-    with pytest.raises(ValueError, match="x_reference has NaN"):
-        cross_entropy_fit(NORMAL, x, np.full((5, 1), np.nan), **wide)
-    with pytest.raises(ValueError, match="x_reference has no rows"):
-        cross_entropy_fit(NORMAL, x, x[:0], **wide)
-    with pytest.raises(ValueError, match="weight_reference must have one value for each of the 20"):
-        cross_entropy_fit(NORMAL, x, x, weight_reference=[1.0], **wide)
+        cross_entropy_fit(wrong, x, reference=good)
+    with pytest.raises(ValueError, match="θ of the reference must lie in the trained region"):
+        cross_entropy_fit(NORMAL, x, reference=ist.Events(x=x, theta=zero + 4.0))
+    with pytest.raises(ValueError, match="one θ of 1 parameters; got 1 different θ of 2"):
+        cross_entropy_fit(NORMAL, x, reference=ist.Events(x=x, theta=np.zeros((20, 2))))
+    with pytest.raises(ValueError, match="one θ of 1 parameters; got 20 different θ of 1"):
+        cross_entropy_fit(NORMAL, x, reference=ist.Events(x=x, theta=x))
+    with pytest.raises(TypeError, match=r"reference must be ist.Events .* got ndarray"):
+        cross_entropy_fit(NORMAL, x, reference=x)  # pyright: ignore[reportArgumentType]
+    # Bad numbers, empty sets and missing weights are refused where the events are made.
+    with pytest.raises(ValueError, match="x has NaN"):
+        ist.Events(x=np.full((5, 1), np.nan), theta=some)
+    with pytest.raises(ValueError, match="reference.*no rows|no events"):
+        cross_entropy_fit(NORMAL, x, reference=ist.Events(x=x[:0], theta=x[:0]))
+    with pytest.raises(ValueError, match="weight"):
+        ist.Events(x=x, theta=zero, weight=[1.0])
+    constrained = ist.Likelihood(NORMAL, x, constraints={"theta0": (0.0, 1.0)})
+    with pytest.raises(ValueError, match="neither a rate nor constraints"):
+        cross_entropy_fit(constrained, reference=good)
+    with pytest.raises(TypeError, match="holds the observed events already"):
+        cross_entropy_fit(ist.Likelihood(NORMAL, x), x, reference=good)
+    with pytest.raises(TypeError, match="a likelihood, or an estimator and events x"):
+        cross_entropy_fit(NORMAL, reference=good)
     flat = exact_normal(stretch=0.0)
-    with pytest.raises(NotConverged, match="nearer theta_reference"):
-        cross_entropy_fit(flat, x, x, **wide)
-    assert "NOT CONVERGED" in repr(cross_entropy_fit(flat, x, x, throw=False, **wide))
+    with pytest.raises(NotConverged, match="a nearer reference"):
+        cross_entropy_fit(flat, x, reference=good)
+    assert "NOT CONVERGED" in repr(cross_entropy_fit(flat, x, reference=good, throw=False))
 
 
 def test_a_direct_ratio_network_serves_too():
-    x, x_reference = normal_events(0.6, 100, 1), normal_events(0.0, 100, 2)
-    options: dict[str, Any] = {"theta_reference": [0.0], "start": [0.5]}
+    x = normal_events(0.6, 100, 1)
+    options: dict[str, Any] = {"reference": at([0.0], normal_events, 100, 2), "start": [0.5]}
     direct = ist.RatioEstimator(**vars(NORMAL))
-    one = cross_entropy_fit(direct, x, x_reference, **options)
-    np.testing.assert_array_equal(
-        one.theta, cross_entropy_fit(NORMAL, x, x_reference, **options).theta
-    )
+    one = cross_entropy_fit(direct, x, **options)
+    np.testing.assert_array_equal(one.theta, cross_entropy_fit(NORMAL, x, **options).theta)

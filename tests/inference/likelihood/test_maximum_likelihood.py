@@ -22,8 +22,8 @@ import exact_estimators
 import inferostatic as ist
 from exact_estimators import dirichlet, gaussian
 from inferostatic.estimator.history import Region
+from inferostatic.inference.likelihood.event_sum import CHUNK_EVENTS
 from inferostatic.inference.likelihood.maximum_likelihood import NotConverged
-from inferostatic.inference.likelihood.objective import CHUNK, NegativeLogLikelihood
 
 TOY = ist.toys.Dirichlet(3)
 LOW, HIGH = np.full(3, 0.5), np.full(3, 6.0)
@@ -67,7 +67,7 @@ def exact_dirichlet_fit(x: np.ndarray) -> np.ndarray:
 # Truth.
 
 
-@pytest.mark.parametrize("n", [1, 17, CHUNK, CHUNK + 5])
+@pytest.mark.parametrize("n", [1, 17, CHUNK_EVENTS, CHUNK_EVENTS + 5])
 def test_gaussian_events_give_their_mean_and_padding_does_not_count(n: int) -> None:
     x = gaussian_events(n)
     fit = ist.maximum_likelihood(GAUSSIAN, x)
@@ -89,6 +89,12 @@ def test_dirichlet_events_give_the_exact_estimate_and_information(n: int) -> Non
     exact = np.linalg.inv(n * TOY.fisher(fit.theta))
     np.testing.assert_allclose(fit.covariance, exact, rtol=0.01)
     assert fit.log_likelihood == pytest.approx(TOY.log_prob(x, fit.theta).sum(), rel=1e-6)
+
+
+def test_one_event_may_come_without_its_axis() -> None:
+    x = gaussian_events(3)
+    one, same = (ist.maximum_likelihood(GAUSSIAN, rows) for rows in (x[0], x[:1]))
+    np.testing.assert_array_equal(one.theta, same.theta)
 
 
 def test_members_are_averaged() -> None:
@@ -144,10 +150,10 @@ def test_the_estimate_maximises_the_summed_potential(
     assert np.abs(fitted.theta - observed.mean(axis=0)).max() < 0.2
 
 
-def test_the_gradient_is_that_of_the_value_and_minus_the_summed_score(
+def test_the_gradient_is_that_of_the_value_and_the_summed_score(
     trained: ist.Estimator, observed: np.ndarray
 ) -> None:
-    likelihood = NegativeLogLikelihood(trained, observed)
+    likelihood = ist.Likelihood(trained, observed)
     theta = np.array([1.1, -0.3])
     step = 1e-5
     differences = [
@@ -156,19 +162,20 @@ def test_the_gradient_is_that_of_the_value_and_minus_the_summed_score(
     ]
     np.testing.assert_allclose(likelihood.gradient(theta), differences, rtol=1e-5, atol=1e-4)
     score = trained.score(observed, theta).sum(axis=0)
-    np.testing.assert_allclose(likelihood.gradient(theta), -score, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(likelihood.gradient(theta), score, rtol=1e-4, atol=1e-2)
 
 
 def test_the_covariance_is_the_inverse_hessian(
     trained: ist.Estimator, observed: np.ndarray, fitted: ist.MaximumLikelihood
 ) -> None:
-    likelihood = NegativeLogLikelihood(trained, observed)
+    likelihood = ist.Likelihood(trained, observed)
     step = 1e-4
     hessian = [
-        (likelihood.gradient(fitted.theta + shift) - likelihood.gradient(fitted.theta - shift))
+        (likelihood.gradient(fitted.theta - shift) - likelihood.gradient(fitted.theta + shift))
         / (2 * step)
         for shift in step * np.eye(2)
     ]
+    np.testing.assert_allclose(-likelihood.hessian(fitted.theta), hessian, rtol=1e-4, atol=0.01)
     scale = np.outer(fitted.errors, fitted.errors)
     np.testing.assert_allclose(fitted.covariance / scale, np.linalg.inv(hessian) / scale, atol=0.01)
 
@@ -274,9 +281,9 @@ MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] 
     "NaN": (GAUSSIAN, WITH_NAN, {}, ValueError, ["x has NaN", "row 3", "Remove or repair"]),
     "no events": (GAUSSIAN, X[:0], {}, ValueError, ["no observed events"]),
     "an empty list": (GAUSSIAN, [], {}, ValueError, ["x is empty"]),
-    "one event without its axis": (
+    "a part of one event": (
         GAUSSIAN,
-        X[0],
+        X[0, :2],
         {},
         ValueError,
         ["(events, observables)", "for one event x[None, :]"],
@@ -317,16 +324,16 @@ MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] 
         X,
         {"start": [1.0, 2.0]},
         ValueError,
-        ["one value for each of a, b, c", "(2,)"],
+        ["a value for each of a, b, c", "(2,)"],
     ),
     "a start outside the region": (
         GAUSSIAN,
         X,
         {"start": [1, 2, 9]},
         ValueError,
-        ["trained region, [0.5, 0.5, 0.5] to [6.0, 6.0, 6.0]", "got [1.0, 2.0, 9.0]"],
+        ["trained region", "[0.5, 0.5, 0.5] to [6.0, 6.0, 6.0]", "got [1.0, 2.0, 9.0]"],
     ),
-    "a start of NaN": (GAUSSIAN, X, {"start": [1, 2, np.nan]}, ValueError, ["got [1.0, 2.0, nan]"]),
+    "a start of NaN": (GAUSSIAN, X, {"start": [1, 2, np.nan]}, ValueError, ["start has NaN"]),
 }
 
 

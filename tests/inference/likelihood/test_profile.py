@@ -7,17 +7,25 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inferostatic.inference.likelihood.objective import Constraints, NegativeLogLikelihood, Poisson
 from scipy import optimize, special, stats
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_normal
 from inferostatic.inference.chi_square import chi2_quantile
+from inferostatic.inference.likelihood.rate import read_rate
 
 NORMAL = exact_normal(dim=2)
 DIRICHLET = exact_dirichlet()
 TOY = ist.toys.Dirichlet(3)
-fit = ist.maximum_likelihood
+
+
+#: Options of the fit; the others are parts of the likelihood.
+OPTIONS = ("start", "starts", "minos", "throw")
+
+
+def fit(estimator, x, **given):
+    options = {name: given.pop(name) for name in OPTIONS if name in given}
+    return ist.maximum_likelihood(ist.Likelihood(estimator, x, **given), **options)
 
 
 def normal_events(n: int = 200, seed: int = 1) -> np.ndarray:
@@ -89,11 +97,12 @@ def test_a_rate_adds_the_poisson_term(rate):
 @pytest.mark.parametrize("rate", [jax_rate, numpy_rate])
 def test_the_gradient_with_all_terms_is_that_of_the_value(rate):
     low, high = np.full(2, -3.0), np.full(2, 3.0)
-    poisson = Poisson(rate, 210.0, low=low, high=high, at=np.zeros(2))
-    assert poisson.traceable == (rate is jax_rate)
-    constraints = Constraints({"theta1": (0.3, 0.1)}, NORMAL.theta_names)
+    expected = read_rate(rate, low, high)
+    assert expected.traceable == (rate is jax_rate)
     weight = np.linspace(-0.5, 2.0, len(X))
-    objective = NegativeLogLikelihood(NORMAL, X, weight, poisson=poisson, constraints=constraints)
+    objective = ist.Likelihood(
+        NORMAL, X, weight=weight, rate=rate, constraints={"theta1": (0.3, 0.1)}
+    )
     theta, step = np.array([0.7, -0.4]), 1e-5
     differences = [
         (objective.value(theta + shift) - objective.value(theta - shift)) / (2 * step)
@@ -102,7 +111,7 @@ def test_the_gradient_with_all_terms_is_that_of_the_value(rate):
     np.testing.assert_allclose(objective.gradient(theta), differences, rtol=1e-6)
     # At the edge of the region a numerical slope is one-sided.
     np.testing.assert_allclose(
-        poisson.expected(high)[1], float(rate(high)) * np.array([0.3, -0.2]), rtol=1e-4
+        expected.value_and_slope(high)[1], float(rate(high)) * np.array([0.3, -0.2]), rtol=1e-4
     )
 
 
@@ -156,12 +165,12 @@ def test_several_starts_find_the_deeper_of_two_minima():
 # Profiles, intervals and contours.
 
 
-def exact_profile(x: np.ndarray, place: int, value: float) -> float:
+def exact_profile(x: np.ndarray, index: int, value: float) -> float:
     """−2 ln L of the Dirichlet with one parameter held, by another minimiser."""
-    others = [k for k in range(3) if k != place]
+    others = [k for k in range(3) if k != index]
 
     def minus(free: np.ndarray) -> float:
-        theta = np.insert(free, place, value)
+        theta = np.insert(free, index, value)
         total = special.gammaln(theta.sum()) - special.gammaln(theta).sum()
         return -2 * (len(x) * total + ((theta - 1) * np.log(x)).sum())
 
@@ -187,9 +196,9 @@ def test_profile_and_interval_are_those_of_the_exact_likelihood(dirichlet):
     assert repr(scan).startswith("Profile(a at 3 values")
 
     ends = result.interval(0.95)
-    for place in (0, 2):
-        for end in ends[place]:
-            above = exact_profile(x, place, end) - least
+    for index in (0, 2):
+        for end in ends[index]:
+            above = exact_profile(x, index, end) - least
             assert above == pytest.approx(stats.chi2.ppf(0.95, 1), abs=0.05)
     # So few events leave the likelihood skewed: the upper errors are longer.
     assert np.all(result.minos[:, 1] > -1.05 * result.minos[:, 0])
@@ -240,10 +249,10 @@ def test_an_interval_ends_at_the_edge_of_the_region():
 MISUSES = {
     "weights of the wrong number": (
         {"weight": np.ones(3)},
-        ["one value for each of the 200 events", "(3,)"],
+        ["(200,), one value for each event", "(3,)"],
     ),
     "weights of NaN": ({"weight": np.full(200, np.nan)}, ["weight has NaN"]),
-    "weights that cancel": ({"weight": np.full(200, -1.0)}, ["positive sum", "-200"]),
+    "weights that cancel": ({"weight": np.full(200, -1.0)}, ["sum must be positive", "-200"]),
     "a constraint of an unknown parameter": (
         {"constraints": {"b": (0, 1)}},
         ["'b'", "theta0, theta1"],
@@ -261,6 +270,14 @@ MISUSES = {
     "a rate that is negative somewhere": (
         {"rate": lambda theta: theta[0] + 0.1},
         ["rate must be positive", "θ ="],
+    ),
+    "a rate of NumPy that is negative somewhere": (
+        {"rate": lambda theta: float(theta[0]) + 0.1},
+        ["rate must be positive", "θ ="],
+    ),
+    "a rate of NumPy that fails somewhere": (
+        {"rate": lambda theta: math.sqrt(theta[0] + 0.1)},
+        ["rate failed", "shape (2,)"],
     ),
     "a rate that fails": (
         {"rate": lambda theta: {}[0]},
@@ -292,7 +309,7 @@ def test_wrong_kinds_are_answered_by_a_sentence():
         result.interval(68)
     with pytest.raises(ValueError, match="theta0 twice"):
         result.contour(0, "theta0")
-    with pytest.raises(ValueError, match=r"'c' is no parameter .* theta0, theta1"):
+    with pytest.raises(ValueError, match=r"'c' is no parameter; they are theta0, theta1"):
         result.profile("c", [1.0])
     with pytest.raises(ValueError, match="inside the trained region"):
         result.profile("theta0", [5.0])

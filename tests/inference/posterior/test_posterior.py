@@ -16,14 +16,13 @@ from scipy.special import gammaln
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet, exact_normal
 from inferostatic.estimator.history import Region
-from inferostatic.inference.likelihood.summed_potential import MOST_ROWS, summed_potential
-from inferostatic.inference.posterior import importance
-from inferostatic.inference.posterior import posterior as module
-from inferostatic.inference.posterior.convergence import bulk_ess, split_r_hat
-from inferostatic.inference.posterior.density import coordinates_of
+from inferostatic.inference.likelihood.event_sum import CHUNK_EVENTS
+from inferostatic.inference.posterior import importance, nuts
+from inferostatic.inference.posterior.arviz_bridge import judge_chains, load_arviz
+from inferostatic.inference.posterior.log_posterior import build_target
 from inferostatic.inference.posterior.nuts import Chains
 from inferostatic.inference.posterior.posterior import Posterior, posterior
-from inferostatic.inference.posterior.weighted_draws import tempered
+from inferostatic.inference.posterior.weighted_draws import temper_weights
 from inferostatic.world.priors.discrete import Discrete
 from random_estimators import random_estimator
 
@@ -68,10 +67,12 @@ def assert_agrees(found: Posterior, mean: np.ndarray, std: np.ndarray, ess: floa
 
 # Truth.
 
+HUNDRED = ist.NUTS(draws=4000, chains=8)
+
 
 @pytest.fixture(scope="module")
 def hundred() -> Posterior:
-    return posterior(DIRICHLET, dirichlet_events(100), draws=4000, chains=8, seed=1)
+    return posterior(DIRICHLET, dirichlet_events(100), method=HUNDRED, seed=1)
 
 
 def test_nuts_gives_the_exact_posterior_of_a_hundred_events(hundred: Posterior) -> None:
@@ -99,7 +100,7 @@ def test_intervals_hold_their_probability(hundred: Posterior) -> None:
 def test_importance_resampling_gives_the_exact_posterior(n: int) -> None:
     x = dirichlet_events(n)
     mean, std, _, _ = exact_dirichlet_posterior(x)
-    found = posterior(DIRICHLET, x, method="importance", seed=2)
+    found = posterior(DIRICHLET, x, method=ist.Importance(), seed=2)
     # The moments use all weighted draws, of which a fifth counts at least.
     assert_agrees(found, mean, std, 6000)
     np.testing.assert_allclose(found.samples.mean(axis=0), mean, atol=5 * std.max() / 80)
@@ -148,11 +149,15 @@ MIXED = ist.Product(
 )
 
 
-@pytest.mark.parametrize("method", [pytest.param("nuts", marks=pytest.mark.slow), "importance"])
-def test_bounded_half_open_and_open_priors_side_by_side(method: str) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(ist.NUTS(draws=4000), marks=pytest.mark.slow), ist.Importance(draws=4000)],
+    ids=["nuts", "importance"],
+)
+def test_bounded_half_open_and_open_priors_side_by_side(method: Any) -> None:
     est = exact_normal(dim=3, width=9.0)
     x = np.array([[2.5, -0.5, 0.25]])
-    found = posterior(est, x[0], MIXED, method=method, draws=4000, seed=3)
+    found = posterior(est, x[0], MIXED, method, seed=3)
     exact = [
         normal_moments(x[:, 0], -3, 3),
         normal_moments(x[:, 1], -np.inf, np.inf, 1.0, 0.7),
@@ -182,12 +187,14 @@ def test_a_narrow_and_correlated_posterior_is_found_on_the_grid() -> None:
     assert found.std[0] == pytest.approx(1 / np.sqrt(20_000), rel=2e-3)
 
 
-@pytest.mark.parametrize("method", ["grid", "importance"])
-def test_a_discrete_prior_is_gone_through(method: str) -> None:
+@pytest.mark.parametrize(
+    "method", [ist.Grid(draws=2000), ist.Importance(draws=2000)], ids=["grid", "importance"]
+)
+def test_a_discrete_prior_is_gone_through(method: Any) -> None:
     points, probability = np.array([[-1.0], [0.5], [2.0]]), np.array([0.2, 0.5, 0.3])
     x = np.array([[0.25], [0.75]])
-    law = Discrete(points, probability, names=["theta0"])
-    found = posterior(exact_normal(), x, law, method=method, draws=2000, seed=1)
+    prior = Discrete(points, probability, names=["theta0"])
+    found = posterior(exact_normal(), x, prior, method, seed=1)
     weight = probability * np.exp(-0.5 * ((x - points.T) ** 2).sum(axis=0))
     weight /= weight.sum()
     assert found.mean[0] == pytest.approx(weight @ points[:, 0], rel=1e-5)
@@ -195,13 +202,13 @@ def test_a_discrete_prior_is_gone_through(method: str) -> None:
     np.testing.assert_allclose(counts, weight, atol=5 * np.sqrt(0.25 / 2000))
 
 
-@pytest.mark.parametrize(("n", "members"), [(3, 2), (2 * MOST_ROWS + 5, 1)])
+@pytest.mark.parametrize(("n", "members"), [(3, 2), (2 * CHUNK_EVENTS + 5, 1)])
 def test_the_sum_is_that_of_the_potential_and_has_its_gradient(n: int, members: int) -> None:
     tilt: Any = [0.1, -0.2, 0.3]
     est = exact_dirichlet(tilt=tilt, members=members)
     x, theta = dirichlet_events(n), np.array([1.2, 2.5, 3.0])
     with jax.enable_x64(True):  # noqa: FBT003
-        summed = summed_potential(est, x)
+        summed = ist.Likelihood(est, x).function
         value, gradient = jax.jit(jax.value_and_grad(summed))(jnp.asarray(theta))
     assert float(value) == pytest.approx(est.potential(x, theta).sum(), rel=1e-6)
     score = est.score(x, theta).sum(axis=0)
@@ -214,14 +221,16 @@ def test_networks_are_summed_from_their_parts(network: Any) -> None:
     est = random_estimator(ist.Potential(network), members=2)
     x, theta = np.random.default_rng(1).uniform(-2, 2, (5, 3)), np.array([1.2, -0.5])
     with jax.enable_x64(True):  # noqa: FBT003
-        value = float(summed_potential(est, x)(jnp.asarray(theta)))
+        value = float(ist.Likelihood(est, x).function(jnp.asarray(theta)))
     values = est.potential(x, theta)
     assert value == pytest.approx(values.sum(), abs=1e-4 * np.abs(values).sum())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["nuts", "importance"])
-def test_a_classifier_cannot_tell_the_draws_from_exact_ones(method: str) -> None:
+@pytest.mark.parametrize(
+    "method", [ist.NUTS(draws=20_000), ist.Importance(draws=20_000)], ids=["nuts", "importance"]
+)
+def test_a_classifier_cannot_tell_the_draws_from_exact_ones(method: Any) -> None:
     sys.path.insert(0, str(Path(__file__).parents[3]))
     from benchmarks.sbibm.c2st import c2st
 
@@ -231,7 +240,7 @@ def test_a_classifier_cannot_tell_the_draws_from_exact_ones(method: str) -> None
         rng = np.random.default_rng(seed)
         width = np.diff(np.unique(points[:, 0]))[0]
         exact = points[rng.choice(len(p), 5000, p=p)] + width * (rng.random((5000, 3)) - 0.5)
-        found = posterior(DIRICHLET, x, method=method, draws=20_000, seed=seed)
+        found = posterior(DIRICHLET, x, method=method, seed=seed)
         assert c2st(exact, found.samples[:: len(found.samples) // 5000]) < 0.53
 
 
@@ -247,7 +256,9 @@ def test_a_classifier_cannot_tell_the_draws_from_exact_ones(method: str) -> None
     ],
 )
 def test_coordinates_cover_the_support_with_their_jacobian(prior: Any) -> None:
-    chart, dim = coordinates_of(prior), prior.dim
+    dim = prior.dim
+    likelihood = ist.Likelihood(exact_normal(dim=dim), np.zeros((1, dim)))
+    chart = build_target(likelihood, prior).density.coordinates
     free = np.random.default_rng(0).normal(0, 2, (20, dim))
     with jax.enable_x64(True):  # noqa: FBT003
         points = jnp.asarray(free)
@@ -267,15 +278,17 @@ def test_coordinates_cover_the_support_with_their_jacobian(prior: Any) -> None:
 
 
 def test_convergence_is_that_of_arviz(hundred: Posterior) -> None:
-    arviz = module._arviz()
+    arviz = load_arviz()
     rng = np.random.default_rng(1)
     slow = np.cumsum(rng.normal(size=(4, 500, 2)), axis=1) * 0.01 + rng.normal(size=(4, 500, 2))
     apart = rng.normal(size=(4, 101, 1)) + np.arange(4)[:, None, None]
     for chains in (slow, apart, hundred.samples.reshape(8, 500, 3)):
+        r_hat, ess = judge_chains(chains)
         for i in range(chains.shape[2]):
             one = np.ascontiguousarray(chains[..., i])
-            assert split_r_hat(chains)[i] == pytest.approx(arviz.rhat(one), rel=1e-5)
-            assert bulk_ess(chains)[i] == pytest.approx(arviz.ess(one, method="bulk"), rel=1e-4)
+            assert r_hat[i] == pytest.approx(arviz.rhat(one), rel=1e-5)
+            assert ess[i] == pytest.approx(arviz.ess(one, method="bulk"), rel=1e-4)
+    np.testing.assert_array_equal(hundred.sampling.ess, ess)
 
 
 def test_arviz_gets_chains_and_statistics(hundred: Posterior) -> None:
@@ -284,7 +297,7 @@ def test_arviz_gets_chains_and_statistics(hundred: Posterior) -> None:
     assert data.posterior["a"].shape == (8, 500)
     np.testing.assert_array_equal(data.posterior["b"].values.ravel(), hundred.samples[:, 1])
     assert {"lp", "diverging", "acceptance_rate", "n_steps"} <= set(data.sample_stats.data_vars)
-    alone = posterior(exact_normal(), [[0.5]], draws=100, seed=1).to_arviz()
+    alone = posterior(exact_normal(), [[0.5]], method=ist.Grid(draws=100), seed=1).to_arviz()
     assert alone.posterior["theta0"].shape == (1, 100)
 
 
@@ -297,7 +310,7 @@ def test_the_summary_names_everything(hundred: Posterior) -> None:
 
 
 def test_the_same_seed_gives_the_same_samples(hundred: Posterior) -> None:
-    again = posterior(DIRICHLET, dirichlet_events(100), draws=4000, chains=8, seed=1)
+    again = posterior(DIRICHLET, dirichlet_events(100), method=HUNDRED, seed=1)
     np.testing.assert_array_equal(again.samples, hundred.samples)
     assert not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -311,12 +324,11 @@ def test_bad_chains_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
         np.arange(100).reshape(shape) < 7,
         np.ones(shape),
         np.ones(shape),
-        split_r_hat(theta),
-        bulk_ess(theta),
+        *judge_chains(theta),
     )
-    monkeypatch.setattr(module, "sample_nuts", lambda *_, **__: bad)
+    monkeypatch.setattr(nuts, "sample_nuts", lambda *_, **__: bad)
     with pytest.warns(UserWarning, match="chains|diverged|independent") as caught:
-        found = posterior(exact_normal(), [[0.5]], method="nuts", draws=100, chains=2, seed=1)
+        found = posterior(exact_normal(), [[0.5]], method=ist.NUTS(draws=100, chains=2), seed=1)
     texts = [str(warning.message) for warning in caught]
     assert [text.split()[0] for text in texts] == ["7", "the", "the"]
     assert "7 of 100 transitions diverged" in texts[0]
@@ -329,8 +341,8 @@ def test_bad_chains_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_few_effective_draws_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importance, "MOST_ROUNDS", 0)
     monkeypatch.setattr(importance, "LAST_ROUNDS", 0)
-    with pytest.warns(UserWarning, match="weighted draws are worth only .* use method='nuts'"):
-        found = posterior(DIRICHLET, dirichlet_events(100), method="importance", seed=2)
+    with pytest.warns(UserWarning, match=r"weighted draws are worth only .* use ist.NUTS\(\)"):
+        found = posterior(DIRICHLET, dirichlet_events(100), method=ist.Importance(), seed=2)
     assert found.sampling.ess.max() < 400
 
 
@@ -347,10 +359,10 @@ def test_a_posterior_beyond_the_trained_region_is_warned_about() -> None:
 def test_the_likelihood_is_flattened_until_enough_draws_count() -> None:
     log_weight = -0.5 * np.linspace(-50, 50, 1001) ** 2
     for fewest in (1, 30, 60, 500):
-        weight, beta = tempered(log_weight, fewest)
+        weight, beta = temper_weights(log_weight, fewest)
         assert 1 / np.square(weight).sum() >= 0.999 * fewest
         assert (beta == 1) == (
-            fewest == 1 or fewest <= 1 / np.square(tempered(log_weight, 1)[0]).sum()
+            fewest == 1 or fewest <= 1 / np.square(temper_weights(log_weight, 1)[0]).sum()
         )
 
 
@@ -369,7 +381,7 @@ MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] 
         X,
         {},
         TypeError,
-        ["posterior needs a potential", "got RatioEstimator"],
+        ["needs a potential", "got RatioEstimator"],
     ),
     "no prior": (
         dataclasses.replace(ONE, prior=None),
@@ -396,19 +408,24 @@ MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] 
     "a grid of three": (
         DIRICHLET,
         dirichlet_events(2),
-        {"method": "grid"},
+        {"method": ist.Grid()},
         ValueError,
-        ["one or two parameters", "method='nuts'"],
+        ["one or two free parameters", "ist.NUTS()"],
     ),
-    "no such method": (ONE, X, {"method": "mcmc"}, ValueError, ["nuts, grid, importance"]),
+    "no such method": (
+        ONE,
+        X,
+        {"method": "nuts"},
+        TypeError,
+        ["ist.Grid(…), ist.NUTS(…) or ist.Importance(…)"],
+    ),
     "NUTS on points": (
         ONE,
         X,
-        {"method": "nuts", "prior": Discrete([[0.0], [1.0]])},
+        {"method": ist.NUTS(), "prior": Discrete([[0.0], [1.0]])},
         ValueError,
-        ["finite set of points", "method='grid'"],
+        ["finite set of points", "ist.Grid()"],
     ),
-    "no draws": (ONE, X, {"draws": 0}, ValueError, ["draws must be at least 1"]),
     "a seed of text": (ONE, X, {"seed": "1"}, TypeError, ["seed must be an int"]),
 }
 
@@ -427,6 +444,14 @@ def test_misuse_is_answered_by_a_sentence(
         assert fragment in str(caught.value)
 
 
+@pytest.mark.parametrize("method", [ist.Grid, ist.NUTS, ist.Importance])
+def test_without_draws_there_are_no_samples(method: Any) -> None:
+    with pytest.raises(ValueError, match="draws must be at least 1"):
+        method(draws=0)
+    with pytest.raises(ValueError, match="chains must be at least 1"):
+        ist.NUTS(chains=0)
+
+
 def test_levels_are_probabilities() -> None:
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         posterior(ONE, X, seed=1).interval(68)
@@ -438,4 +463,7 @@ def test_without_a_package_it_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=r"pip install 'inferostatic\[inference\]'"):
-        posterior(ONE, X, method="nuts" if package == "blackjax" else None, seed=1).to_arviz()
+        posterior(ONE, X, method=ist.NUTS(), seed=1)
+    if package == "arviz":
+        with pytest.raises(ImportError, match=r"pip install 'inferostatic\[inference\]'"):
+            posterior(ONE, X, seed=1).to_arviz()

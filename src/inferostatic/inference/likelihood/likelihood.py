@@ -176,12 +176,13 @@ class Likelihood:
         return differentiate_gradient(gradient, point, self.region)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """ln L and its gradient at one θ of shape (d,), which is not checked."""
+        """ln L and its gradient at one θ of shape (d,), which is not checked; a bad rate raises."""
         with float64():
-            value, gradient = value_and_gradient(self.function, jnp.asarray(theta, jnp.float64))
-        if np.isnan(value):
+            found = value_and_gradient(self.function, jnp.asarray(theta, jnp.float64))
+            value, gradient = float(found[0]), np.asarray(found[1])
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
             self._check_rates(theta)
-        return float(value), np.asarray(gradient)
+        return value, gradient
 
     def per_event(self, theta: Input) -> np.ndarray:
         """w φ(x, θ) of every event, one channel after the other, shape (n,)."""

@@ -82,17 +82,25 @@ class Rate(eqx.Module):
         return np.array([self.expected(theta) for theta in thetas])
 
     def _numerical(self, bits: Any) -> np.ndarray:  # noqa: ANN401
-        """Value, slope and curvature at θ, all as bits."""
+        """Value, slope and curvature at θ, all as bits; NaN where the function is not a rate."""
         theta = np.ascontiguousarray(bits).view(np.float64)[:, 0]
-        value, slope = self.value_and_slope(theta)
+        d = len(theta)
+        numbers = np.full(1 + d + d * d, np.nan)
+        try:
+            value, slope = self.value_and_slope(theta)
+            numbers = np.concatenate([[value], slope, self._curvature(theta).ravel()])
+        except ValueError:
+            # JAX would hide the message; who reads the NaN calls `value_and_slope`, which raises.
+            pass
+        return numbers[:, None].view(np.uint32)
+
+    def _curvature(self, theta: np.ndarray) -> np.ndarray:
         curvature = np.zeros((len(theta), len(theta)))
         for i in range(len(theta)):
             ends, width = self._ends(theta, i, CURVATURE_STEP)
             if width > 0:
                 curvature[i] = (self._slopes(ends[1]) - self._slopes(ends[0])) / width
-        curvature = (curvature + curvature.T) / 2
-        numbers = np.concatenate([[value], slope, curvature.ravel()])
-        return numbers[:, None].view(np.uint32)
+        return (curvature + curvature.T) / 2
 
     def _slopes(self, theta: np.ndarray) -> np.ndarray:
         slopes = np.zeros(len(theta))

@@ -13,7 +13,7 @@ from ...inputs import as_count
 from ...progress import progress
 from ...world.priors.discrete import Discrete
 from ..likelihood.float64 import float64
-from .arviz_bridge import judge_chains
+from .arviz_bridge import judge_chains, load_arviz
 from .importance import approach
 from .log_posterior import LogPosterior, Target
 from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, Sampling
@@ -131,7 +131,7 @@ def sample_nuts(
     target: Target, *, draws: int, chains: int, seed: int, show: bool | None = None
 ) -> Chains:
     """`draws` from each of `chains`, started at different places that the data do not exclude."""
-    load_blackjax()
+    load_blackjax(), load_arviz()  # before the chains are run, not after
     density, mass = target.density, _first_mass(target, seed)
     mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
     starts = _starts(target, chains, seed)
