@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 else:
     Input = Any  # checked below, with messages, rather than by a type checker at run time
 
-#: Row numbers and names that a message lists at most.
+#: Row numbers that a message lists at most.
 SHOWN_ROWS = 5
+#: Names that a message lists at most.
 SHOWN_NAMES = 20
 #: Smallest normal number of float32.
 FLOAT32_TINY = float(np.finfo(np.float32).tiny)

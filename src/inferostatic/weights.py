@@ -1,6 +1,21 @@
-"""Weighted events: how many events without weights they are worth."""
+"""Weights of events: what they must be, and how many events without weights they are worth."""
 
 import numpy as np
+
+from .inputs import require_finite
+
+
+def require_weights(weight: np.ndarray, n: int, name: str = "weight") -> None:
+    """Raise unless there is one finite weight for each of `n` events, with a positive sum."""
+    if weight.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), one for each event; got {weight.shape}.")
+    require_finite(weight, name, "Give every event a finite weight.")
+    total = weight.sum(dtype=np.float64)
+    if total <= 0:
+        raise ValueError(
+            f"{name} adds up to {total:.4g}; negative weights are allowed, but their sum must be "
+            "positive."
+        )
 
 
 def effective_size(weight: np.ndarray) -> float:

@@ -223,7 +223,7 @@ def test_joining_with_a_prior() -> None:
     assert ist.Events.concatenate([whole[:2], whole[2:]]).prior is None
 
 
-def test_the_stored_law_counts_weights() -> None:
+def test_the_stored_prior_counts_weights() -> None:
     weighted = ist.Events(x=X[:2], theta=[[1.0], [2.0]], weight=[2, 1]).stored_prior()
     repeated = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]]).stored_prior()
     signed = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]], weight=[3, 1, -1]).stored_prior()
@@ -382,12 +382,12 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "weights that cancel": (
         lambda: events(weight=[1, -1, 1, -1, 1, -1]),
         ValueError,
-        ["add up to 0", "negative weights are allowed", "must be positive"],
+        ["adds up to 0", "negative weights are allowed", "must be positive"],
     ),
     "weights with a negative sum": (
         lambda: events(weight=-np.ones(N)),
         ValueError,
-        ["add up to -6"],
+        ["adds up to -6"],
     ),
     "too few latent rows": (
         lambda: events(latent={"z": [1.0, 2.0]}),

@@ -22,6 +22,7 @@ from ..inputs import (
     warn_user,
 )
 from ..memory_map import is_mapped, read_rows, require_whole
+from ..weights import require_weights
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 from .latent import Latent, check_latent, freeze
@@ -352,13 +353,5 @@ def _check_weight(weight: Input | None, n: int, *, mapped: bool) -> np.ndarray:
     values = as_floats(weight, "weight")
     _warn_of_copy(weight, values, "weight")
     require_whole(values, "weight")
-    if values.shape != (n,):
-        raise ValueError(f"weight must have shape ({n},), one for each event; got {values.shape}.")
-    require_finite(values, "weight", "Give every event a finite weight.")
-    total = values.sum(dtype=np.float64)
-    if total <= 0:
-        raise ValueError(
-            f"the weights add up to {total:.4g}; negative weights are allowed, but their "
-            "sum must be positive."
-        )
+    require_weights(values, n)
     return freeze(values if is_mapped(values) else values.astype(np.float64))

@@ -22,9 +22,11 @@ from jaxtyping import Array, Float
 from ..inputs import Input, as_floats, in_short, kind_of, require_finite
 from ..memory_map import is_mapped, require_whole
 
-#: Names of stored latent arrays that methods learn from; `MEANING` says what they hold.
+#: Name of the latent array of joint scores, at the θ of each event.
 JOINT_SCORE = "joint_score"
+#: Name of the latent array of ln p_lat at the θ of the event less ln p_lat at its partner.
 LOG_JOINT_RATIO = "log_joint_ratio"
+#: Name of the latent array of the other θ of each pair.
 PARTNER = "partner"
 #: Joint scores of the events of pairs with a reference; 0 for those at the reference.
 SCORE_OFF_REFERENCE = "joint_score_off_reference"

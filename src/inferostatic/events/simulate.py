@@ -55,7 +55,7 @@ def simulate(
 
 
 @dataclasses.dataclass(frozen=True)
-class JointOf:
+class SimulatorJointDensity:
     """The joint density of a simulator: equal for equal simulators, which bound methods are not."""
 
     simulator: LatentSimulator
@@ -78,7 +78,7 @@ def simulated_events(
     latent = None
     if z is not None:
         assert isinstance(simulator, LatentSimulator)
-        latent = Latent({"z": z}, JointDensity(JointOf(simulator)))
+        latent = Latent({"z": z}, JointDensity(SimulatorJointDensity(simulator)))
     names = getattr(simulator, "x_names", None)
     return Events(x=x, theta=theta, latent=latent, prior=prior, x_names=names)
 

@@ -22,6 +22,7 @@ Activation = Callable[[Array], Array]
 
 #: Activations that files store by name.
 _NAMES = ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish")
+#: The same functions by name.
 _ACTIVATIONS = {name: getattr(jax.nn, name) for name in _NAMES} | {"tanh": jnp.tanh}
 for _name, _activation in _ACTIVATIONS.items():
     register(_name, _activation)

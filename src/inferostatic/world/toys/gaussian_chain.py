@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from inferostatic.world.toys.latent_toy import AbstractLatentToy
 
+#: ln 2π, of normal densities.
 _LOG_TWO_PI = float(np.log(2 * np.pi))
 
 
