@@ -8,8 +8,8 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet, exact_estimator, exact_normal, gaussian
-from inferostatic.inference.calibrated.calibrated_fit import calibrated_fit, fit_observed
-from inferostatic.inference.calibrated.mean_score import MeanScore
+from inferostatic.inference.calibrated.averaged_score import AveragedScore
+from inferostatic.inference.calibrated.calibrated_fit import calibrated_fit, fit_calibrated
 from inferostatic.inference.calibrated.nearby_simulation import NearbySimulation
 from inferostatic.inference.calibrated.observed_data import ObservedData
 from inferostatic.inference.calibrated.score_calibration import ScoreCalibration
@@ -193,7 +193,7 @@ def test_a_constraint_counts_like_an_independent_measurement(wrong, calibration,
     plain = calibrated_fit(wrong, observed, events=calibration)
     mean, precision = np.array([0.6, 0.0]), np.array([900.0, 0.0])
     data = data_of(observed, constraint_mean=mean, constraint_precision=precision)
-    result = fit_observed(calibration.score, data, calibration=calibration)
+    result = fit_calibrated(calibration.score, data, calibration=calibration)
     information = np.linalg.inv(plain.covariance)
     total = np.linalg.inv(information + np.diag(precision))
     exact = total @ (information @ plain.theta + precision * mean)
@@ -204,7 +204,7 @@ def test_a_constraint_counts_like_an_independent_measurement(wrong, calibration,
     np.testing.assert_allclose((high - low) / 2, result.errors, rtol=0.05)
     # The same with events that are simulated near the estimate.
     simulation = NearbySimulation(shifted, fraction=0.1)
-    near = fit_observed(MeanScore.of(wrong), data, simulation=simulation, seed=1)
+    near = fit_calibrated(AveragedScore.of(wrong), data, simulation=simulation, seed=1)
     x_mean = observed.mean(axis=0)
     exact = np.array([(EVENTS * x_mean[0] + 900 * 0.6) / (EVENTS + 900), x_mean[1]])
     np.testing.assert_allclose(near.theta, exact, atol=0.1 * 4 / np.sqrt(EVENTS))
@@ -241,11 +241,11 @@ def test_a_fixed_parameter_gives_the_conditional_fit(simulated) -> None:
     assert estimator.prior is not None
     if simulated:
         simulation = NearbySimulation(mixed, fraction=0.1)
-        result = fit_observed(MeanScore.of(estimator), data, simulation=simulation, seed=2)
+        result = fit_calibrated(AveragedScore.of(estimator), data, simulation=simulation, seed=2)
     else:
         events = ist.simulate(mixed, estimator.prior, 40_000, seed=1)
         calibration = ScoreCalibration(estimator, events)
-        result = fit_observed(calibration.score, data, calibration=calibration)
+        result = fit_calibrated(calibration.score, data, calibration=calibration)
     column = MIXING[:, 0]
     exact = column @ (x.mean(axis=0) - MIXING[:, 1] * -0.4) / (column @ column)
     error = (EVENTS * column @ column) ** -0.5
@@ -271,7 +271,7 @@ def test_weighted_events_count_by_their_effective_number(
     size = weight.sum() ** 2 / (weight @ weight)
     data = data_of(observed, weight=weight)
     options = {"simulation": NearbySimulation(shifted, fraction=0.1), "seed": 1}
-    result = fit_observed(
+    result = fit_calibrated(
         calibration.score, data, **(options if simulated else {"calibration": calibration})
     )
     simulation = np.sqrt(np.diag(result.covariance - result.statistical))
@@ -282,7 +282,7 @@ def test_weighted_events_count_by_their_effective_number(
     np.testing.assert_allclose(np.diag(result.statistical), 1 / size, rtol=rtol)
     # A common factor of all weights changes nothing.
     if not simulated:
-        again = fit_observed(
+        again = fit_calibrated(
             calibration.score, data_of(observed, weight=7 * weight), calibration=calibration
         )
         np.testing.assert_allclose(again.theta, result.theta, atol=1e-9)
@@ -292,7 +292,7 @@ def test_a_parameter_can_be_fixed_beyond_the_trained_region(wrong) -> None:
     x = np.array([0.5, 3.4]) + np.random.default_rng(2).normal(size=(EVENTS, 2))
     data = data_of(x, low=np.array([-3.0, 3.4]), high=np.array([3.0, 3.4]))
     simulation = NearbySimulation(shifted, ist.Uniform([-5.0, -5.0], [5.0, 5.0]))
-    result = fit_observed(MeanScore.of(wrong), data, simulation=simulation, seed=3)
+    result = fit_calibrated(AveragedScore.of(wrong), data, simulation=simulation, seed=3)
     assert result.theta[0] == pytest.approx(x[:, 0].mean(), abs=0.3 * 4 / np.sqrt(EVENTS))
     assert result.theta[1] == 3.4
 
@@ -300,16 +300,16 @@ def test_a_parameter_can_be_fixed_beyond_the_trained_region(wrong) -> None:
 def test_bounds_hold_the_estimate_without_a_warning(wrong, calibration, observed) -> None:
     low, high = np.array([-np.inf, -np.inf]), np.array([0.6, np.inf])
     data = data_of(observed, low=low, high=high)
-    result = fit_observed(calibration.score, data, calibration=calibration)
+    result = fit_calibrated(calibration.score, data, calibration=calibration)
     assert result.theta[0] == pytest.approx(0.6, abs=1e-6)
     assert result.interval()[0, 1] == pytest.approx(0.6)
     assert result.theta[1] == pytest.approx(observed[:, 1].mean(), abs=0.05)
     outside = data_of(observed, low=np.array([4.0, -1.0]), high=np.array([5.0, 1.0]))
     with pytest.raises(ValueError, match="bounds of theta0, 4 to 5, lie outside the simulated"):
-        fit_observed(calibration.score, outside, calibration=calibration)
+        fit_calibrated(calibration.score, outside, calibration=calibration)
     both = data_of(observed, low=np.zeros(2), high=np.zeros(2))
     with pytest.raises(ValueError, match="every parameter is fixed"):
-        fit_observed(calibration.score, both, calibration=calibration)
+        fit_calibrated(calibration.score, both, calibration=calibration)
 
 
 def test_bad_input_gets_a_sentence(wrong, calibration, observed) -> None:

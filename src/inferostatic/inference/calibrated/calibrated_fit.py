@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ...estimator.estimator import Estimator
+from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.events import Events
 from ...inputs import Input, as_seed, warn_user
 from ...tables import format_table
 from ...world.simulator import Simulator
 from ..arguments import ONE_SIGMA, as_events, as_level, parameter_index, parameter_indices
 from ..chi_square import chi2_quantile
+from ..likelihood.likelihood import Likelihood
+from .averaged_score import AveragedScore
 from .goodness_of_fit import goodness_of_fit
-from .mean_score import MeanScore
 from .mean_test import MeanTest
 from .nearby_simulation import NearbySimulation, Solution, find_bound, fit_nearby
 from .observed_data import ObservedData
@@ -151,8 +152,8 @@ class CalibratedFit:
 
 
 def calibrated_fit(
-    estimator: Any,  # noqa: ANN401
-    x: Input,
+    likelihood: Likelihood | Estimator | ScoreEstimator | Sequence[Any],
+    x: Input | None = None,
     *,
     events: Events | Sequence[Events] | ScoreCalibration | None = None,
     simulator: Simulator | NearbySimulation | None = None,
@@ -166,7 +167,9 @@ def calibrated_fit(
     the first estimate; without them, that range is the trained region.
 
     Args:
-        estimator: a trained potential or score network; or several, trained on different events.
+        likelihood: `ist.Likelihood(estimator, x, …)` with weights, constraints, fixed parameters
+            and bounds; or in its place a trained potential or score network, or several that were
+            trained on different events, followed by `x`.
         x: observed events, shape (n, D), all made at one unknown θ.
         events: simulated `Events` that the estimator was not trained on, for several estimators a
             set for each; or a `ScoreCalibration`, which keeps what it learned for many fits.
@@ -180,16 +183,53 @@ def calibrated_fit(
             "calibrated_fit needs simulated events that the estimator was not trained on, "
             "events=…, or a simulator that makes them, simulator=… with seed=1."
         )
-    calibration = _as_calibration(estimator, events)
-    score = MeanScore.of(estimator) if calibration is None else calibration.score
-    rows = as_events(score.estimators[0], x, "x")
-    return fit_observed(
+    estimators: Any = likelihood
+    if isinstance(likelihood, Likelihood):
+        estimators = _estimators_of(likelihood, x)
+    calibration = _as_calibration(estimators, events)
+    score = AveragedScore.of(estimators) if calibration is None else calibration.score
+    if isinstance(likelihood, Likelihood):
+        data = _data_of(likelihood)
+    elif x is None:
+        raise TypeError("calibrated_fit takes a likelihood, or an estimator and events x.")
+    else:
+        data = ObservedData.of_events(as_events(score.estimators[0], x, "x"), len(score.names))
+    return fit_calibrated(
         score,
-        ObservedData.of_events(rows, len(score.names)),
+        data,
         calibration=calibration,
         simulation=_as_simulation(simulator, seed),
         seed=seed,
         progress_bar=progress_bar,
+    )
+
+
+def _estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
+    if x is not None:
+        raise TypeError("the likelihood holds the observed events already; leave out x.")
+    if len(likelihood.model.channels) > 1:
+        raise ValueError("calibrated_fit takes one channel; fit the channels one by one.")
+    if likelihood.model.channels[0].rate is not None:
+        raise ValueError(
+            "calibrated_fit compares means of scores and uses no rate; leave it out, or use "
+            "ist.confidence_set with ist.Neyman(simulator), which covers with a rate as well."
+        )
+    return list(likelihood.estimators)
+
+
+def _data_of(likelihood: Likelihood) -> ObservedData:
+    """Observed events, and what the user set of bounds, fixed values and constraints."""
+    # The trained region is no bound here: events may be simulated beyond it.
+    low, high = np.nan_to_num(likelihood.bounds[0], nan=-np.inf), likelihood.bounds[1]
+    high = np.nan_to_num(high, nan=np.inf)
+    held, constraints = ~likelihood.free, likelihood.model.constraints
+    return ObservedData(
+        x=likelihood.data.x[0][0],
+        weight=likelihood.data.weight[0][0],
+        low=np.where(held, likelihood.low, low),
+        high=np.where(held, likelihood.high, high),
+        constraint_mean=constraints.mean,
+        constraint_precision=constraints.precision,
     )
 
 
@@ -201,7 +241,7 @@ def _as_calibration(
         return None
     if not isinstance(events, ScoreCalibration):
         return ScoreCalibration(estimator, events)
-    given = MeanScore.of(estimator).estimators
+    given = AveragedScore.of(estimator).estimators
     known = events.score.estimators
     if len(given) != len(known) or any(a is not b for a, b in zip(given, known, strict=True)):
         raise ValueError(
@@ -226,8 +266,8 @@ def _as_simulation(
     return simulator if isinstance(simulator, NearbySimulation) else NearbySimulation(simulator)
 
 
-def fit_observed(
-    score: MeanScore,
+def fit_calibrated(
+    score: AveragedScore,
     data: ObservedData,
     *,
     calibration: ScoreCalibration | None = None,
@@ -290,7 +330,7 @@ def _require_enough(data: ObservedData) -> None:
 
 
 def _find_first(
-    score: MeanScore, data: ObservedData, calibration: ScoreCalibration | None
+    score: AveragedScore, data: ObservedData, calibration: ScoreCalibration | None
 ) -> np.ndarray:
     """The first estimate: the network's own maximum, or that by stored events."""
     if calibration is None or isinstance(score.estimators[0], Estimator):

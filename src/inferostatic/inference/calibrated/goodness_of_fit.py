@@ -4,7 +4,7 @@ import numpy as np
 
 from ...estimator.history import Region
 from ..chi_square import chi2_p_value
-from .mean_score import MeanScore
+from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .response_model import PolynomialCoordinates, learn_mean
 from .score_calibration import Expectation
@@ -22,7 +22,7 @@ SMALLEST = 1e-6
 
 
 def goodness_of_fit(
-    score: MeanScore, theta: np.ndarray, test: MeanTest, expected: Expectation
+    score: AveragedScore, theta: np.ndarray, test: MeanTest, expected: Expectation
 ) -> float:
     """The p-value of the observables' means, once θ was fitted by the scores."""
     data = test.data

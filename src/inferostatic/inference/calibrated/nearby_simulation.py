@@ -8,7 +8,7 @@ from ...events.simulate import simulate_at
 from ...inputs import as_count, kind_of, warn_user
 from ...world.priors.prior import AbstractPrior
 from ...world.simulator import Simulator, require_simulator
-from .mean_score import MeanScore
+from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
 from .response_model import PolynomialCoordinates
@@ -77,7 +77,7 @@ class NearbySimulation:
             raise ValueError(f"fraction must be positive, such as 0.3; got {self.fraction}.")
         as_count(self.most_events, "most_events")
 
-    def find_walls(self, score: MeanScore) -> tuple[np.ndarray, np.ndarray]:
+    def find_walls(self, score: AveragedScore) -> tuple[np.ndarray, np.ndarray]:
         """Between which θ it may simulate, shapes (d,)."""
         if self.prior is None:
             return score.low, score.high
@@ -161,7 +161,7 @@ class _Ellipsoid:
 
 def fit_nearby(
     options: NearbySimulation,
-    score: MeanScore,
+    score: AveragedScore,
     data: ObservedData,
     start: np.ndarray,
     *,
@@ -219,7 +219,7 @@ def _is_narrow(ellipsoid: _Ellipsoid, solution: Solution) -> bool:
 
 
 def _choose_ellipsoid(
-    score: MeanScore,
+    score: AveragedScore,
     data: ObservedData,
     centre: np.ndarray,
     solution: Solution | None,
@@ -239,7 +239,7 @@ def _choose_ellipsoid(
     return _Ellipsoid(centre, errors * np.outer(shrink, shrink), free, width)
 
 
-def find_bound(score: MeanScore, data: ObservedData, theta: np.ndarray) -> np.ndarray:
+def find_bound(score: AveragedScore, data: ObservedData, theta: np.ndarray) -> np.ndarray:
     """The covariance that the learned information and the constraints allow; 0 where fixed."""
     scores = np.asarray(score(data.x, theta), np.float64)
     away = scores - data.average(scores)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...events.events import Events
 from ...inputs import kind_of
-from .mean_score import MeanScore
+from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
 from .response_model import (
@@ -76,7 +76,7 @@ class ScoreCalibration:
     """
 
     def __init__(self, estimators: Any, events: Events | Sequence[Events]) -> None:  # noqa: ANN401
-        score = MeanScore.of(estimators)
+        score = AveragedScore.of(estimators)
         sets: Any = events if isinstance(events, list | tuple) else (events,)
         self.events: tuple[Events, ...] = tuple(sets)
         _require_events(self.events, score)
@@ -146,7 +146,7 @@ class ScoreCalibration:
 
 
 def learn_nearby(
-    score: MeanScore,
+    score: AveragedScore,
     coordinates: PolynomialCoordinates,
     theta: np.ndarray,
     x: np.ndarray,
@@ -177,7 +177,7 @@ def learn_nearby(
     return Expectation(anchor, unit, mean, covariance, theta, x)
 
 
-def compare_means(score: MeanScore, data: ObservedData, expected: Expectation) -> MeanTest:
+def compare_means(score: AveragedScore, data: ObservedData, expected: Expectation) -> MeanTest:
     """The test of observed events against an expectation."""
     seen = expected.unit @ data.average(score(data.x, expected.anchor))
     return MeanTest(seen, expected.mean, expected.covariance, data)
@@ -188,7 +188,7 @@ def spread_rows(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).astype(int)
 
 
-def _require_events(sets: tuple[Any, ...], score: MeanScore) -> None:
+def _require_events(sets: tuple[Any, ...], score: AveragedScore) -> None:
     for part in sets:
         if not isinstance(part, Events):
             raise TypeError(

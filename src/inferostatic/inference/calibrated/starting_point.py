@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...estimator.estimator import Estimator
-from .mean_score import MeanScore
+from .averaged_score import AveragedScore
 from .observed_data import ObservedData
 from .score_calibration import spread_rows
 
@@ -15,7 +15,7 @@ EVENTS = 500
 POINTS = 400
 
 
-def choose_start(score: MeanScore, data: ObservedData) -> np.ndarray:
+def choose_start(score: AveragedScore, data: ObservedData) -> np.ndarray:
     """A first guess by some of the events: the most likely, or least unlikely, of some points."""
     rows = spread_rows(len(data.x), EVENTS)
     weight = data.weight[rows]
@@ -38,7 +38,7 @@ def _chi2_of_mean(scores: np.ndarray, weight: np.ndarray, size: float) -> float:
     return float(size * np.sum(mean**2 / np.var(scores, axis=0)))
 
 
-def find_most_likely(score: MeanScore, data: ObservedData) -> np.ndarray:
+def find_most_likely(score: AveragedScore, data: ObservedData) -> np.ndarray:
     """Where the summed potential is largest; for a score network, where the summed score is 0."""
     from scipy import optimize
 
@@ -63,7 +63,7 @@ def find_most_likely(score: MeanScore, data: ObservedData) -> np.ndarray:
     return low + found.x * width
 
 
-def _solve_score(score: MeanScore, data: ObservedData, start: np.ndarray) -> np.ndarray:
+def _solve_score(score: AveragedScore, data: ObservedData, start: np.ndarray) -> np.ndarray:
     """Where the mean score, in units of its error, and the constraints are nearest to 0."""
     from scipy import optimize
 

@@ -11,7 +11,7 @@ from ...inputs import kind_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class MeanScore:
+class AveragedScore:
     """Scores averaged over estimators.
 
     Attributes:
@@ -24,7 +24,7 @@ class MeanScore:
     high: np.ndarray
 
     @classmethod
-    def of(cls, estimators: Any) -> "MeanScore":  # noqa: ANN401
+    def of(cls, estimators: Any) -> "AveragedScore":  # noqa: ANN401
         """Of an estimator, or a list of them, in the region where all were trained."""
         each = tuple(estimators) if isinstance(estimators, list | tuple) else (estimators,)
         if not each:
