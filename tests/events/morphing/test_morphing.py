@@ -1,5 +1,7 @@
 """Morphing against polynomials and exponentials that are known in closed form."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -433,12 +435,14 @@ def test_weights_that_do_not_overlap_are_told(pool):
 
 def test_pools_whose_parts_do_not_belong_together_are_refused(pool):
     x, weights = pool
+    wrong: Any = Morphing
+    empty: Any = []
     with pytest.raises(ValueError, match="x has 2999 events and weights 3000"):
         WeightedPool(x[1:], weights)
     with pytest.raises(TypeError, match=r"must be an ist.Morphing; got the class Morphing itself"):
-        WeightedPool(x, weights, Morphing)
+        WeightedPool(x, weights, wrong)
     with pytest.raises(TypeError, match="must be an ist.Morphing; got list"):
-        WeightedPool(x, weights).events([0.0, 0.0], 10, seed=1, morphing=[])
+        WeightedPool(x, weights).events([0.0, 0.0], 10, seed=1, morphing=empty)
     with pytest.raises(ValueError, match="benchmark has 6 columns but 1 name was given"):
         WeightedPool(x, weights, weight_names=["sm"])
     assert WeightedPool(x, weights).weight_names[-1] == "benchmark5"
