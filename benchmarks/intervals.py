@@ -33,6 +33,7 @@ from scipy.special import gammaincinv
 
 import inferostatic as ist
 import zhadrons
+from inferostatic.inference.calibrated.calibrated_fit import CalibratedFit
 from inferostatic.inference.calibrated.response_model import PolynomialCoordinates
 from inferostatic.inference.polynomials import evaluate_legendre, list_degrees
 from record import RESULTS, made
@@ -245,7 +246,7 @@ def one_pythia(task: tuple[int, int]) -> dict[str, Any]:
 
 
 def fitted(
-    fit: Callable[[], ist.CalibratedFit], theta: np.ndarray, *, lengths: bool = True
+    fit: Callable[[], CalibratedFit], theta: np.ndarray, *, lengths: bool = True
 ) -> dict[str, Any]:
     """Whether the true θ lies in each interval; the intervals themselves take longer to find."""
     with warnings.catch_warnings():

@@ -272,3 +272,51 @@ def test_importing_the_package_stays_light():
     )
     assert answer.returncode == 0, answer.stderr
     assert json.loads(answer.stdout) == []
+
+
+#: Most parameters of a function that a user may call, `self` not counted.
+MOST_PARAMETERS = 8
+
+
+def find_wide_functions(root: Path) -> list[str]:
+    """Name public functions and methods below `root` with too many parameters."""
+    wide = []
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(argument.arg not in ("self", "cls") for argument in given)
+                if count > MOST_PARAMETERS:
+                    wide.append(f"{path.relative_to(root)}: {node.name} has {count} parameters")
+    return wide
+
+
+def find_shared_names(root: Path) -> list[str]:
+    """Name classes below `root` that share their name with another one."""
+    where: dict[str, list[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(str(path.relative_to(root)))
+    return [f"{name}: {', '.join(paths)}" for name, paths in where.items() if len(paths) > 1]
+
+
+def test_no_public_function_is_wide():
+    assert find_wide_functions(PACKAGE) == []
+
+
+def test_the_check_flags_a_wide_function(tmp_path: Path):
+    names = ", ".join(f"a{i}" for i in range(MOST_PARAMETERS))
+    source = f"def narrow({names}): ...\nclass C:\n    def wide(self, {names}, *, last): ..."
+    package = write_package(tmp_path / "pkg", {"world/prior.py": source})
+    assert find_wide_functions(package) == ["world/prior.py: wide has 9 parameters"]
+
+
+def test_every_class_has_a_name_of_its_own():
+    assert find_shared_names(PACKAGE) == []
+
+
+def test_the_check_flags_a_shared_name(tmp_path: Path):
+    files = {"world/prior.py": "class Grid: ...", "inference/grid.py": "class Grid: ..."}
+    package = write_package(tmp_path / "pkg", files)
+    assert find_shared_names(package) == ["Grid: inference/grid.py, world/prior.py"]

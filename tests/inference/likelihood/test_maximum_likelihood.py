@@ -23,7 +23,7 @@ import inferostatic as ist
 from exact_estimators import dirichlet, gaussian
 from inferostatic.estimator.history import Region
 from inferostatic.inference.likelihood.event_sum import CHUNK_EVENTS
-from inferostatic.inference.likelihood.maximum_likelihood import NotConverged
+from inferostatic.inference.likelihood.maximum_likelihood import MaximumLikelihood, NotConverged
 
 TOY = ist.toys.Dirichlet(3)
 LOW, HIGH = np.full(3, 0.5), np.full(3, 6.0)
@@ -128,12 +128,12 @@ def observed() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def fitted(trained: ist.Estimator, observed: np.ndarray) -> ist.MaximumLikelihood:
+def fitted(trained: ist.Estimator, observed: np.ndarray) -> MaximumLikelihood:
     return ist.maximum_likelihood(trained, observed)
 
 
 def test_the_estimate_maximises_the_summed_potential(
-    trained: ist.Estimator, observed: np.ndarray, fitted: ist.MaximumLikelihood
+    trained: ist.Estimator, observed: np.ndarray, fitted: MaximumLikelihood
 ) -> None:
     def total(theta: np.ndarray) -> float:
         return float(trained.potential(observed, theta).sum())
@@ -166,7 +166,7 @@ def test_the_gradient_is_that_of_the_value_and_the_summed_score(
 
 
 def test_the_covariance_is_the_inverse_hessian(
-    trained: ist.Estimator, observed: np.ndarray, fitted: ist.MaximumLikelihood
+    trained: ist.Estimator, observed: np.ndarray, fitted: MaximumLikelihood
 ) -> None:
     likelihood = ist.Likelihood(trained, observed)
     step = 1e-4
@@ -181,7 +181,7 @@ def test_the_covariance_is_the_inverse_hessian(
 
 
 def test_the_result_is_reproducible_and_has_the_names(
-    trained: ist.Estimator, observed: np.ndarray, fitted: ist.MaximumLikelihood
+    trained: ist.Estimator, observed: np.ndarray, fitted: MaximumLikelihood
 ) -> None:
     again = ist.maximum_likelihood(trained, pd.DataFrame(observed, columns=list(trained.x_names)))
     np.testing.assert_array_equal(again.theta, fitted.theta)
