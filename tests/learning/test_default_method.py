@@ -12,7 +12,7 @@ from inferostatic.supervision.joint_identities import joint_scores
 CHAIN = ist.toys.GaussianChain()
 PRIOR = ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["mean", "log_width"])
 NETWORK = ist.Potential(ist.MLP((32, 32)), ist.Standardised())
-QUICK = ist.Training(epochs=20, batch_size=64, progress_bar=False)
+TRAINING = ist.Training(epochs=100, batch_size=64, progress_bar=False)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,10 @@ def find_error(estimator: ist.Estimator) -> float:
 
 
 def test_latent_information_that_events_carry_pays_without_asking(events: ist.Events) -> None:
-    """A joint density and joint scores each bring the error of ln r to less than a third."""
+    """With 500 events both a joint density and joint scores more than halve the error of ln r."""
+    events = events[:500]
     found = {
-        name: ist.fit(given, method, network=NETWORK, training=QUICK, seed=2)
+        name: ist.fit(given, method, network=NETWORK, training=TRAINING, seed=2)
         for name, given, method in (
             ("labels", events, ist.KCE()),
             ("density", events, None),
@@ -46,8 +47,8 @@ def test_latent_information_that_events_carry_pays_without_asking(events: ist.Ev
         )
     }
     errors = {name: find_error(estimator) for name, estimator in found.items()}
-    assert errors["density"] < errors["labels"] / 3
-    assert errors["scores"] < errors["labels"] / 3
+    assert errors["density"] < errors["labels"] / 2
+    assert errors["scores"] < errors["labels"] / 2
     assert str(found["density"].method) == "latent KCE"
     assert str(found["scores"].method) == "Mix(1 KCE + 1 SALLY)"
     assert found["labels"].history.choices == ()

@@ -211,12 +211,12 @@ def test_given_the_centre_the_true_one_is_like_the_others():
 
 
 def test_multi_scale_is_log_uniform_and_shared_within_an_event():
-    candidates = MultiScale(smallest=0.01, largest=0.1)
+    multi_scale = MultiScale(smallest=0.01, largest=0.1)
     # A box so large that steps are never folded, and starts in its middle.
     prior = ist.Uniform(0.0, 1.0)
     row = Row(x=jnp.zeros(1), theta=jnp.array([0.5]), is_reference=jnp.zeros(()))
     keys = jax.random.split(jax.random.key(2), 4000)
-    draw = jax.jit(jax.vmap(lambda key: candidates.draw(row, prior, 200, key=key)))
+    draw = jax.jit(jax.vmap(lambda key: multi_scale.draw(row, prior, 200, key=key)))
     candidates = np.asarray(draw(keys), np.float64)[:, :, 0]
     # 200 uniform numbers on [c − f, c + f] span 2f·199/201 on average.
     fraction = np.ptp(candidates, axis=1) / 2 * 201 / 199

@@ -97,8 +97,8 @@ def test_so_it_is_against_a_reference(with_reference: ist.Events, method: Abstra
 class _Inverted(FromJoint):
     """The joint ratio upside down."""
 
-    def _told(self, pair: LabelledPair, log_ratio: Array) -> Any:
-        return super()._told(pair, -log_ratio)
+    def _build_record(self, pair: LabelledPair, log_ratio: Array) -> Any:
+        return super()._build_record(pair, -log_ratio)
 
 
 class _Scaled(JointScore):

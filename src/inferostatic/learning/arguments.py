@@ -31,10 +31,10 @@ class FitOptions:
 
 def check_options(
     network: Any,  # noqa: ANN401
-    members: object,
+    members: int | None,
     training: object,
     start: object,
-    seed: object,
+    seed: int,
 ) -> FitOptions:
     """The options, or an error that says what to change."""
     training = Training() if training is None else training
