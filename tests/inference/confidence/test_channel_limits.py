@@ -115,6 +115,10 @@ def test_the_asymptotic_limit_with_a_measured_background_is_that_of_pyhf():
     assert "constraints: alpha = 0 ± 1" in found.summary()
 
 
+def root(function, low, high) -> float:
+    return optimize.root_scalar(function, bracket=(low, high), xtol=1e-6).root
+
+
 def poisson_cls(number, signal, background, mu):
     with_signal = stats.poisson.cdf(number, signal * mu + background)
     return with_signal / stats.poisson.cdf(number, background)
@@ -131,7 +135,8 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     ]
     likelihood = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     simulator = anything if len(parts) == 1 else [anything, anything]
-    for method in (ist.CLs, ist.CLsb):
+    # Without any event CLs+b is below the threshold from the start.
+    for method in (ist.CLs, ist.CLsb) if sum(counts) else (ist.CLs,):
         found = ist.upper_limit(
             likelihood, "mu", method(toys=toys, simulator=simulator), scan=values, seed=2
         )
@@ -147,7 +152,7 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     limit = ist.upper_limit(
         likelihood, "mu", ist.CLs(toys=toys, simulator=simulator), scan=values, seed=3
     )
-    exact = optimize.brentq(lambda mu: poisson_cls(sum(counts), 4.0, 3.0, mu) - 0.05, 0, 6)
+    exact = root(lambda mu: poisson_cls(sum(counts), 4.0, 3.0, mu) - 0.05, 0, 6)
     # CLs = 0.05 of 3000 toys is known to a tenth, and falls by e^(−4μ) or slower.
     assert limit.observed == pytest.approx(exact, abs=0.12)
 
@@ -191,7 +196,7 @@ def normal_cls(mean, error, mu):
 
 def normal_limit(mean, error):
     start = max(mean, 0.0)
-    return optimize.brentq(lambda mu: normal_cls(mean, error, mu) - 0.05, start, start + 9 * error)
+    return root(lambda mu: normal_cls(mean, error, mu) - 0.05, start, start + 9 * error)
 
 
 @pytest.mark.parametrize("shift", [-0.1, 0.3])
@@ -207,7 +212,7 @@ def test_the_limit_of_two_normal_channels_is_that_of_their_mean(shift):
     assert found.observed == pytest.approx(normal_limit(mean, error), rel=0.002)
     bands = [normal_limit(z * error, error) for z in (-2, -1, 0, 1, 2)]
     np.testing.assert_allclose(found.expected, bands, rtol=0.002)
-    values = found.observed * np.array([0.8, 1.0])
+    values = found.observed * np.array([0.8, 1.2])
     toys = ist.upper_limit(
         likelihood, "mu", ist.CLs(toys=3000, simulator=[narrow, wide]), scan=values, seed=1
     )

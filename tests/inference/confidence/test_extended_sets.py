@@ -4,6 +4,8 @@ Toys are compared with pseudo-experiments that NumPy draws and fits by itself: t
 the statistic is either χ² exactly, or tabulated from many of them.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -138,7 +140,7 @@ def combined(first, second, x1, x2, measured):
 def test_wilks_of_two_channels_is_the_combination():
     likelihood = two_channels(12, 30)
     means = [float(x[0].mean()) for x in likelihood.data.x]
-    mean, variance = combined(12, 30, *means, SHIFT[0])
+    mean, variance = combined(12, 30, means[0], means[1], SHIFT[0])
     result = ist.confidence_set(likelihood, parameters="theta0")
     ends = mean + np.array([-1, 1]) * np.sqrt(variance)
     np.testing.assert_allclose(result.interval(), [ends], atol=0.01 * np.sqrt(variance))
@@ -221,7 +223,8 @@ def test_toys_of_extended_likelihoods_are_as_pseudo_experiments(rate, observed, 
     found = toy_statistics(likelihood, normal, [TRUE], [0], 2000)
     exact, numbers = pseudo_experiments(lambda mu: rate([mu]), weights, 20_000, rng)
     assert (rate is few_rate) == (numbers.min() == 0)
-    assert stats.ks_2samp(found, exact).pvalue > REJECTED
+    compared: Any = stats.ks_2samp(found, exact)
+    assert compared.pvalue > REJECTED
     # The observed statistic is the same function of the data, so that p-values are uniform.
     test = ist.confidence_set(likelihood, ist.Neyman(normal, toys=400), grid=[TRUE], seed=5)
     w = np.ones(observed) if weights is None else weights

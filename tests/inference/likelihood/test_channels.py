@@ -128,7 +128,7 @@ def test_a_measurement_that_is_given_in_both_counts_once():
     assert late.value(THETA) == pytest.approx(both.value(THETA))
     assert early.value(THETA[[1, 2, 0]]) == pytest.approx(both.value(THETA))
     with pytest.raises(ValueError, match="both likelihoods constrain a, to different values"):
-        ist.Likelihood(ONE, X1, constraints={"a": (-0.5, 0.2)}) + two
+        _ = ist.Likelihood(ONE, X1, constraints={"a": (-0.5, 0.2)}) + two
 
 
 def test_fixed_values_and_bounds_hold_in_the_sum():
@@ -196,15 +196,15 @@ def test_what_is_refused():
     one = ist.Likelihood(ONE, X1)
     far = ist.Likelihood(channel(("a",), M3, S3, low=5.0, high=6.0), X3)
     with pytest.raises(ValueError, match="of a do not overlap"):
-        one + far
+        _ = one + far
     with pytest.raises(ValueError, match="of a do not overlap"):
-        one.fix(a=0.1) + ist.Likelihood(TWO, X2, fixed={"a": 0.2})
+        _ = one.fix(a=0.1) + ist.Likelihood(TWO, X2, fixed={"a": 0.2})
     with pytest.raises(ValueError, match="of mu do not overlap"):
-        one.bound(mu=(0, 1)) + ist.Likelihood(TWO, X2, bounds={"mu": (2, 3)})
+        _ = one.bound(mu=(0, 1)) + ist.Likelihood(TWO, X2, bounds={"mu": (2, 3)})
     touching = ist.Likelihood(channel(("a",), M3, S3, low=4.0, high=6.0), X3)
     with pytest.raises(ValueError, match="of a do not overlap"):
-        one + touching
+        _ = one + touching
     with pytest.raises(ValueError, match="every parameter is fixed"):
-        one.fix(a=0.0) + ist.Likelihood(ONE, X1, fixed={"mu": 0.0})
+        _ = one.fix(a=0.0) + ist.Likelihood(ONE, X1, fixed={"mu": 0.0})
     with pytest.raises(TypeError, match="unsupported operand"):
-        one + 1  # pyright: ignore[reportOperatorIssue]
+        _ = one + 1  # pyright: ignore[reportOperatorIssue]

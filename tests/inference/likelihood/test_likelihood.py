@@ -204,7 +204,7 @@ def test_the_short_form_is_a_plain_likelihood():
     one = ist.maximum_likelihood(PAIR, X[:, :2])
     two = ist.maximum_likelihood(ist.Likelihood(PAIR, X[:, :2]))
     np.testing.assert_array_equal(one.theta, two.theta)
-    three = ist.maximum_likelihood(PAIR, x=X[:, :2])
+    three = ist.maximum_likelihood(PAIR, x=X[:, :2])  # pyright: ignore
     np.testing.assert_array_equal(one.theta, three.theta)
 
 
@@ -286,6 +286,6 @@ def test_what_is_refused():
 @pytest.mark.parametrize("part", ["weight", "rate", "constraints", "fixed", "bounds"])
 def test_parts_of_the_likelihood_are_not_options_of_the_verbs(part):
     with pytest.raises(TypeError, match=f"{part} belongs to the likelihood: ist.confidence_set"):
-        ist.confidence_set(FRACTIONS, X, **{part: None})
+        ist.confidence_set(FRACTIONS, X, **{part: None})  # pyright: ignore
     with pytest.raises(TypeError, match="takes a likelihood"):
-        ist.maximum_likelihood(FRACTIONS)
+        ist.maximum_likelihood(FRACTIONS)  # pyright: ignore

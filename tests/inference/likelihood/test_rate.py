@@ -89,11 +89,13 @@ def test_both_ways_give_the_same_fit_and_say_which_they_are():
     np.testing.assert_allclose(fits[0].covariance, fits[1].covariance, rtol=1e-3, atol=1e-7)
     assert "23 observed; slope by automatic differentiation" in fits[0].summary()
     assert "slope by finite differences, as JAX cannot trace" in fits[1].summary()
-    sets = [
-        ist.confidence_set(ist.Likelihood(PAIR, X, rate=rate), parameters="theta0").interval()
+    q = [
+        ist.confidence_set(
+            ist.Likelihood(PAIR, X, rate=rate), parameters="theta0", grid=[0.0, 0.5]
+        ).statistic
         for rate in (traced, untraceable)
     ]
-    np.testing.assert_allclose(sets[0], sets[1], atol=1e-4)
+    np.testing.assert_allclose(q[0], q[1], atol=1e-4)
 
 
 @pytest.mark.parametrize("rate", [lambda t: t[0], lambda t: float(t[0])])
@@ -128,7 +130,7 @@ def test_the_hessian_at_an_edge_of_the_region(rate):
     v, s, c = rate_value(edge), rate_slope(edge), rate_curvature(edge)
     curvature = (23 / v - 1) * c - 23 / v**2 * np.outer(s, s)
     found = likelihood.hessian(edge) - plain.hessian(edge)
-    np.testing.assert_allclose(found, curvature, atol=2e-3)
+    np.testing.assert_allclose(found, curvature, rtol=5e-3)
     slope = (23 / v - 1) * s
     np.testing.assert_allclose(likelihood.gradient(edge) - plain.gradient(edge), slope, atol=2e-3)
 
@@ -151,7 +153,7 @@ def test_the_posterior_on_a_grid_is_a_direct_sum():
     np.testing.assert_allclose(grid.std, spread, rtol=0.01)
 
 
-@pytest.mark.parametrize("rate", [traced, untraceable])
+@pytest.mark.parametrize("rate", [traced, pytest.param(untraceable, marks=pytest.mark.slow)])
 def test_nuts_draws_with_the_rate(rate):
     """A rate that JAX cannot trace is called back at every step, so there are few draws."""
     mean, spread = posterior_moments()

@@ -8,7 +8,7 @@ import inferostatic as ist
 from exact_estimators import exact_estimator
 
 EDGE = np.full(2, 60.0)
-METHODS = [ist.Grid(), ist.NUTS(draws=2000, chains=4), ist.Importance(draws=2000)]
+METHODS = [ist.Grid(), ist.NUTS(draws=4000, chains=4), ist.Importance(draws=2000)]
 NAMES = ["grid", "nuts", "importance"]
 every_method = pytest.mark.parametrize("method", METHODS, ids=NAMES)
 

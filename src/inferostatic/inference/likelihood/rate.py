@@ -4,6 +4,8 @@ To \(\ln L\) it adds the Poisson term \(W\ln\nu(\theta)-\nu(\theta)\) with W the
 slopes of ν are JAX's where the function can be traced, and numerical otherwise.
 """
 
+import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,17 +42,7 @@ class Rate(eqx.Module):
         """ν(θ), traced."""
         if self.traceable:
             return jnp.reshape(jnp.asarray(self.function(theta)), ())
-        here = jax.lax.stop_gradient(theta)
-        d = len(theta)
-        # As bits, because a callback runs outside `float64()`, where JAX would round its numbers.
-        shape = jax.ShapeDtypeStruct((1 + d + d * d, 2), jnp.uint32)
-        bits = jax.lax.bitcast_convert_type(here, jnp.uint32)
-        found = jax.pure_callback(self._numerical, shape, bits, vmap_method="sequential")
-        numbers = jax.lax.bitcast_convert_type(found, jnp.float64)
-        value, slope, curvature = numbers[0], numbers[1 : 1 + d], numbers[1 + d :].reshape(d, d)
-        # A parabola with the right derivatives at θ: automatic differentiation gives just these.
-        away = theta - here
-        return value + slope @ away + 0.5 * away @ curvature @ away
+        return _called_back(self, theta)
 
     def log_term(self, theta: Array, total: Array) -> Array:
         """W ln ν(θ) − ν(θ), traced."""
@@ -70,37 +62,38 @@ class Rate(eqx.Module):
                 value, slope = float(found[0]), np.asarray(found[1], np.float64)
         else:
             value, slope = self._called(theta), self._slopes(theta)
-        if not (np.isfinite(value) and value > 0 and np.isfinite(slope).all()):
-            raise ValueError(
-                "rate must be positive and finite, with finite slopes, in the whole trained "
-                f"region; at θ = {rounded(theta)} it is {value:.4g}."
-            )
-        return value, slope
+        return self._checked(theta, value, slope), slope
 
     def values(self, thetas: np.ndarray) -> np.ndarray:
         """ν at many θ, shape (m,)."""
         return np.array([self.expected(theta) for theta in thetas])
 
-    def _numerical(self, bits: Any) -> np.ndarray:  # noqa: ANN401
-        """Value, slope and curvature at θ, all as bits; NaN where the function is not a rate."""
-        theta = np.ascontiguousarray(bits).view(np.float64)[:, 0]
-        d = len(theta)
-        numbers = np.full(1 + d + d * d, np.nan)
-        try:
-            value, slope = self.value_and_slope(theta)
-            numbers = np.concatenate([[value], slope, self._curvature(theta).ravel()])
-        except ValueError:
-            # JAX would hide the message; who reads the NaN calls `value_and_slope`, which raises.
-            pass
-        return numbers[:, None].view(np.uint32)
+    def checked_value(self, theta: np.ndarray) -> float:
+        """ν at one θ, of a function that cannot be traced."""
+        return self._checked(theta, self._called(theta), np.zeros(0))
 
-    def _curvature(self, theta: np.ndarray) -> np.ndarray:
+    def checked_slopes(self, theta: np.ndarray) -> np.ndarray:
+        """Its slopes, shape (d,)."""
+        slopes = self._slopes(theta)
+        self._checked(theta, 1.0, slopes)
+        return slopes
+
+    def curvature(self, theta: np.ndarray) -> np.ndarray:
+        """Its second derivatives, shape (d, d)."""
         curvature = np.zeros((len(theta), len(theta)))
         for i in range(len(theta)):
             ends, width = self._ends(theta, i, CURVATURE_STEP)
             if width > 0:
                 curvature[i] = (self._slopes(ends[1]) - self._slopes(ends[0])) / width
         return (curvature + curvature.T) / 2
+
+    def _checked(self, theta: np.ndarray, value: float, slope: np.ndarray) -> float:
+        if not (np.isfinite(value) and value > 0 and np.isfinite(slope).all()):
+            raise ValueError(
+                "rate must be positive and finite, with finite slopes, in the whole trained "
+                f"region; at θ = {rounded(theta)} it is {value:.4g}."
+            )
+        return value
 
     def _slopes(self, theta: np.ndarray) -> np.ndarray:
         slopes = np.zeros(len(theta))
@@ -127,6 +120,55 @@ class Rate(eqx.Module):
                 f"({len(theta)},) and return one number."
             ) from error
         return float(value)
+
+
+# What JAX asks for is computed and no more: a value costs one call of the user's function, a
+# gradient 2d further ones, and a Hessian 4d².
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _called_back(rate: Rate, theta: Array) -> Array:
+    return _call_back(rate.checked_value, theta, ())
+
+
+@_called_back.defjvp
+def _(rate: Rate, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    slopes = _slopes_called_back(rate, primals[0])
+    return _called_back(rate, primals[0]), slopes @ tangents[0]
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _slopes_called_back(rate: Rate, theta: Array) -> Array:
+    return _call_back(rate.checked_slopes, theta, theta.shape)
+
+
+@_slopes_called_back.defjvp
+def _(rate: Rate, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    curvature = _call_back(rate.curvature, primals[0], 2 * primals[0].shape)
+    return _slopes_called_back(rate, primals[0]), curvature @ tangents[0]
+
+
+def _call_back(
+    function: Callable[[np.ndarray], Any], theta: Array, shape: tuple[int, ...]
+) -> Array:
+    """A function of NumPy inside a compiled one.
+
+    Numbers travel as bits, because a callback runs outside `float64()`, where JAX would round them.
+    Where the function is not a rate the result is NaN: JAX would hide the message of an error, and
+    who reads the NaN calls `value_and_slope`, which raises it.
+    """
+
+    def of_bits(bits: Any) -> np.ndarray:  # noqa: ANN401
+        point = np.ascontiguousarray(bits).view(np.float64)[:, 0]
+        found = np.full((*shape, 1), np.nan)
+        with contextlib.suppress(ValueError):
+            found = np.asarray(function(point), np.float64).reshape(*shape, 1)
+        return np.ascontiguousarray(found).view(np.uint32)
+
+    bits = jax.lax.bitcast_convert_type(theta, jnp.uint32)
+    result = jax.ShapeDtypeStruct((*shape, 2), jnp.uint32)
+    found = jax.pure_callback(of_bits, result, bits, vmap_method="sequential")
+    return jax.lax.bitcast_convert_type(found, jnp.float64)
 
 
 @eqx.filter_jit
