@@ -1,7 +1,6 @@
 """The exact posterior of one or two parameters on a grid that closes in on where it lives."""
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -9,6 +8,7 @@ from scipy.special import logsumexp
 from ...inputs import as_count, warn_user
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
+from .grid_density import GridDensity
 from .log_posterior import Target
 from .sampler import DRAWS, AbstractSampler, Samples, independent_sampling
 from .weighted_draws import weighted_moments
@@ -64,32 +64,6 @@ class Grid(AbstractSampler):
         points, log_prob = draw_from_grid(grid, self.draws, rng)
         sampling = independent_sampling("grid", points.shape[1], self.draws)
         return Samples(points, log_prob, *grid_moments(grid), sampling, grid)
-
-
-class GridDensity(NamedTuple):
-    """Cells of equal size in a box.
-
-    edges: of the cells, one array for each parameter; probability: of each cell, shape (cells,) or
-    (cells, cells), with sum 1; log_prob: ln of the unnormalised density at the midpoints.
-    """
-
-    edges: tuple[np.ndarray, ...]
-    probability: np.ndarray
-    log_prob: np.ndarray
-
-    @property
-    def midpoints(self) -> tuple[np.ndarray, ...]:
-        """Of the cells along each axis."""
-        return tuple((edge[1:] + edge[:-1]) / 2 for edge in self.edges)
-
-    def marginal(self, i: int) -> np.ndarray:
-        """Probability of the cells along axis i."""
-        return self.probability.sum(axis=tuple(j for j in range(len(self.edges)) if j != i))
-
-    def quantile(self, i: int, level: np.ndarray) -> np.ndarray:
-        """Quantiles of parameter i."""
-        cumulative = np.concatenate([[0.0], np.cumsum(self.marginal(i))])
-        return np.interp(level, cumulative, self.edges[i])
 
 
 def grid_posterior(target: Target) -> GridDensity:

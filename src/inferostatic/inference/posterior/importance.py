@@ -14,6 +14,7 @@ from scipy.special import gammaln, logsumexp
 from ...inputs import as_count
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
+from .grid import Grid
 from .log_posterior import Target
 from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, independent_sampling
 from .weighted_draws import temper_weights, weighted_moments
@@ -54,8 +55,6 @@ class Importance(AbstractSampler):
         """Weight draws, and resample them."""
         if isinstance(target.density.prior, Discrete):
             # Goes through all points, which is exact.
-            from .grid import Grid
-
             return Grid(self.draws).sample(target, seed=seed, show=show)
         weighted = importance_posterior(target, self.draws, seed)
         chosen = resample(weighted, self.draws, np.random.default_rng(seed))

@@ -20,7 +20,8 @@ from ..arguments import ONE_SIGMA, as_level
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.verb import of_likelihood
 from .arviz_bridge import load_arviz
-from .grid import MOST_PARAMETERS, Grid, GridDensity
+from .grid import MOST_PARAMETERS, Grid
+from .grid_density import GridDensity
 from .log_posterior import build_target
 from .nuts import NUTS
 from .sampler import AbstractSampler, Samples, Sampling

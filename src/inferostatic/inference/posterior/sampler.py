@@ -2,14 +2,11 @@
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .grid_density import GridDensity
 from .log_posterior import Target
-
-if TYPE_CHECKING:
-    from .grid import GridDensity
 
 #: Default number of draws.
 DRAWS = 8000
@@ -59,7 +56,7 @@ class Samples:
     mean: np.ndarray
     covariance: np.ndarray
     sampling: Sampling
-    grid: "GridDensity | None" = None
+    grid: GridDensity | None = None
 
 
 class AbstractSampler(abc.ABC):
