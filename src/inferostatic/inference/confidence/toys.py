@@ -139,7 +139,7 @@ def read_sources(
     given: ToySource | Sequence[ToySource], model: LikelihoodModel
 ) -> tuple[AbstractSource, ...]:
     """A source for every channel, of simulators or stored events."""
-    every: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
+    every: Any = given if isinstance(given, list | tuple) else (given,)
     if len(every) != len(model.channels):
         raise ValueError(
             f"toys need a simulator, or stored events, for each of {len(model.channels)} channels, "

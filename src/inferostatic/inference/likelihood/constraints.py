@@ -39,7 +39,7 @@ class Constraints:
         """The measurements in a line; empty without any."""
         each = [
             f"{names[i]} = {self.mean[i]:.5g} ± {self.deviation[i]:.3g}"
-            for i in np.flatnonzero(self.precision)
+            for i in np.flatnonzero(self.precision).tolist()
         ]
         return f"constraints: {', '.join(each)}" if each else ""
 

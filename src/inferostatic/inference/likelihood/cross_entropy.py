@@ -177,9 +177,9 @@ def cross_entropy_fit(
     _refuse_other_terms(likelihood)
     channel, names = likelihood.model.channels[0], likelihood.names
     rows, point, weight = _read_reference(reference, likelihood)
-    samples = (likelihood.data.x[0][0], rows)
     objective = CrossEntropy(
-        *(EventTerms(channel.wide_models, one, reference=point) for one in samples),
+        EventTerms(channel.wide_models, likelihood.data.x[0][0], reference=point),
+        EventTerms(channel.wide_models, rows, reference=point),
         likelihood.data.weight[0][0],
         weight,
     )
@@ -190,12 +190,10 @@ def cross_entropy_fit(
 
 
 def _refuse_other_terms(likelihood: Likelihood) -> None:
-    if len(likelihood.model.channels) > 1:
+    channel, *others = likelihood.model.channels
+    if others:
         raise ValueError("cross_entropy_fit takes one channel; fit the channels one by one.")
-    if (
-        likelihood.model.channels[0].rate is not None
-        or likelihood.model.constraints.precision.any()
-    ):
+    if channel.rate is not None or likelihood.model.constraints.precision.any():
         raise ValueError(
             "cross_entropy_fit uses neither a rate nor constraints, because its loss is no "
             "likelihood; leave them out, or use ist.maximum_likelihood."

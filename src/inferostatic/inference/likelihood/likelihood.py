@@ -355,6 +355,7 @@ def as_estimators(
     estimator: object, kinds: tuple[type[AbstractEstimator], ...], need: str
 ) -> tuple[Any, ...]:
     """One estimator or several of the given kinds, with the same observables and parameters."""
+    every: tuple[Any, ...]
     every = tuple(estimator) if isinstance(estimator, list | tuple) else (estimator,)
     for one in every:
         if not isinstance(one, kinds):

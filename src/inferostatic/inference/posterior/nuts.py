@@ -131,7 +131,8 @@ def sample_nuts(
     target: Target, *, draws: int, chains: int, seed: int, show: bool | None = None
 ) -> Chains:
     """`draws` from each of `chains`, started at different places that the data do not exclude."""
-    load_blackjax(), load_arviz()  # before the chains are run, not after
+    load_blackjax()
+    load_arviz()  # judges the chains in the end; better missed now than then
     density, mass = target.density, _first_mass(target, seed)
     mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
     starts = _starts(target, chains, seed)
