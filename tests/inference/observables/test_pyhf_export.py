@@ -166,7 +166,7 @@ def test_a_rate_and_its_uncertainty_enter(luminosity):
     information = N * ws.templates.kept["theta0"] + 0.8**2 / spread
     assert np.ptp(ws.interval()) / 2 == pytest.approx(information**-0.5, rel=0.015)
     if luminosity is None:
-        ours = ist.maximum_likelihood(NORMAL, OBSERVED, rate=rate)
+        ours = ist.maximum_likelihood(ist.Likelihood(NORMAL, OBSERVED, rate=rate))
         seen = to_pyhf(SCORE, fine_bins(REFERENCE), observed=OBSERVED, expected=rate)
         ends = seen.interval()
         assert np.ptp(ends) == pytest.approx(np.ptp(ours.interval()[0]), rel=0.02)
