@@ -87,9 +87,8 @@ class LearnedProfile:
 
     def __init__(self, estimator: ist.Estimator, x: np.ndarray) -> None:
         self.fit = ist.maximum_likelihood(estimator, x[None])
-        self._limit = ist.upper_limit(
-            estimator, x, "mu", background=0.0, asimov=lambda theta: expected(theta[None])[0]
-        )
+        method = ist.CLs(asimov=lambda theta: expected(theta[None])[0])
+        self._limit = ist.upper_limit(estimator, x, "mu", method, background=0.0)
 
     def interval(self, level: float) -> np.ndarray:
         """Of μ."""

@@ -24,7 +24,7 @@ from scipy.stats import gamma, norm, t
 
 import inferostatic as ist
 from inferostatic.learning.density_methods import NDE
-from inferostatic.models.flow import Flow, MixtureFlow
+from inferostatic.models.flows.flow import Flow, MixtureFlow
 from inferostatic.models.matrix_element import MEM
 from record import RESULTS, Log
 

@@ -140,7 +140,7 @@ def excess_loss(
     method: Any = ist.KCE()
     supply = method.supply(ist.Events(x=x, theta=theta, prior=prior))
     keys = jax.random.split(jax.random.key(0), len(x))
-    record: Any = supervise_many(method.supervision, supply.rows, supply.law, keys)
+    record: Any = supervise_many(method.supervision, supply.rows, supply.distribution, keys)
     thetas = np.asarray(record.thetas, np.float64)
     low, high = prior.support
     flat = np.clip(thetas.reshape(-1, theta.shape[1]), low, high)

@@ -25,9 +25,9 @@ import inferostatic as ist
 from counting import LearnedProfile, PyhfProfile
 from counting import simulator as counting_simulator
 from exact_posterior import exact_moments, exact_samples
-from inferostatic.inference.cross_entropy import CrossEntropy
-from inferostatic.inference.likelihood import PerEvent
-from inferostatic.inference.response import response
+from inferostatic.inference.likelihood.cross_entropy import CrossEntropy
+from inferostatic.inference.likelihood.event_sum import EventTerms
+from inferostatic.inference.likelihood.float64 import float64, in_float64
 from record import RESULTS, Log
 from trained import COUNTING, DIRICHLET, trained
 
@@ -91,10 +91,10 @@ def fisher(log: Log, name: str) -> None:
 
 def measured_fisher(estimator: ist.Estimator, theta: np.ndarray, seed: int) -> dict[str, Any]:
     """Relative errors, and what the estimator itself says of its error."""
-    found = ist.fisher(estimator, theta=theta, simulator=TOY, n=FISHER_EVENTS, seed=seed)
+    found = ist.fisher(estimator, TOY, theta, n=FISHER_EVENTS, seed=seed)
     exact = np.diag(TOY.fisher(theta))
     scores = TOY.score(drawn(theta, FISHER_EVENTS, (seed,)), theta)
-    responded = response(estimator, theta, TOY, n=RESPONSE_EVENTS, seed=100 + seed)
+    responded = ist.score_response(estimator, theta, TOY, n=RESPONSE_EVENTS, seed=100 + seed)
     return {
         "theta": numbers(theta),
         "scores": numbers(np.diag(found.score_information) / exact - 1),
@@ -140,7 +140,7 @@ def measured_single(estimator: ist.Estimator, x: np.ndarray, theta: np.ndarray) 
     from sbibm.c2st import c2st
 
     began = time.perf_counter()
-    found = ist.posterior(estimator, x, draws=DRAWS, seed=1)
+    found = ist.posterior(estimator, x, method=ist.NUTS(draws=DRAWS), seed=1)
     seconds = time.perf_counter() - began
     exact = exact_samples(x, estimator.prior, DRAWS, seed=2)
     return {
@@ -154,7 +154,7 @@ def measured_single(estimator: ist.Estimator, x: np.ndarray, theta: np.ndarray) 
 def measured_set(estimator: ist.Estimator, x: np.ndarray, theta: np.ndarray) -> dict[str, Any]:
     """Differences of the means in exact standard deviations, and ratios of the latter."""
     began = time.perf_counter()
-    found = ist.posterior(estimator, x, method="importance", draws=SET_DRAWS, seed=1)
+    found = ist.posterior(estimator, x, method=ist.Importance(draws=SET_DRAWS), seed=1)
     seconds = time.perf_counter() - began
     mean, std = exact_moments(x, estimator.prior, seed=2)
     return {
@@ -257,7 +257,7 @@ def measured_fits(
     many = np.tile(first.theta, (CROSS_REFERENCE, 1))
     reference = simulator(many, np.random.default_rng((52, seed)))
     found = ist.cross_entropy_fit(
-        estimator, x, reference, theta_reference=first.theta, start=first.theta
+        estimator, x, reference=ist.Events(x=reference, theta=many), start=first.theta
     )
     return {
         "theta": numbers(theta),
@@ -276,11 +276,17 @@ def gradient_error(
     theta: np.ndarray,
 ) -> float:
     """The largest difference of the gradient from finite ones, relative to its length."""
-    samples = (PerEvent(estimator, rows, against=against) for rows in (x, reference))
-    loss = CrossEntropy(*samples, None, None)
+    with float64():
+        models = (in_float64(estimator.model),)
+    samples = (EventTerms(models, rows, reference=against) for rows in (x, reference))
+    loss = CrossEntropy(*samples, np.ones(len(x)), np.ones(len(reference)))
     steps = 1e-4 * np.eye(len(theta))
-    numerical = [(loss.value(theta + h) - loss.value(theta - h)) / 2e-4 for h in steps]
-    gradient = loss.gradient(theta)
+
+    def value(theta: np.ndarray) -> float:
+        return loss.value_and_gradient(theta)[0]
+
+    numerical = [(value(theta + h) - value(theta - h)) / 2e-4 for h in steps]
+    gradient = loss.value_and_gradient(theta)[1]
     return float(np.abs(gradient - numerical).max() / np.linalg.norm(gradient))
 
 

@@ -33,7 +33,9 @@ from scipy.special import gammaincinv
 
 import inferostatic as ist
 import zhadrons
-from inferostatic.inference.smooth import Coordinates, degrees_up_to, legendre
+from inferostatic.inference.calibrated.calibrated_fit import CalibratedFit
+from inferostatic.inference.calibrated.response_model import PolynomialCoordinates
+from inferostatic.inference.polynomials import evaluate_legendre, list_degrees
 from record import RESULTS, made
 from trained import trained
 
@@ -55,12 +57,12 @@ PYTHIA_SETS, PYTHIA_EVENTS, TRAINING, DESIGN = 200, 4000, 80_000, 2_000_000
 
 
 @cache
-def dirichlet() -> tuple[ist.Estimator, ist.Calibration]:
+def dirichlet() -> tuple[ist.Estimator, ist.ScoreCalibration]:
     """The default estimator, and 40,000 events that it has not seen."""
     estimator = trained("dirichlet-100000-0")
     assert estimator.prior is not None
     events = ist.simulate(TOY, estimator.prior, 40_000, seed=987, progress_bar=False)
-    return estimator, ist.Calibration(estimator, events)
+    return estimator, ist.ScoreCalibration(estimator, events)
 
 
 def inner_point(estimator: ist.Estimator, rng: np.random.Generator) -> np.ndarray:
@@ -81,14 +83,20 @@ def one_dirichlet(task: tuple[int, int]) -> dict[str, Any]:
         "bound": np.sqrt(np.diag(np.linalg.inv(events * TOY.fisher(theta)))),
         "calibrated": fitted(
             lambda: ist.calibrated_fit(
-                estimator, x, calibration, simulator=TOY, prior=ANYWHERE, seed=number
+                estimator,
+                x,
+                events=calibration,
+                simulator=ist.NearbySimulation(TOY, prior=ANYWHERE),
+                seed=number,
             ),
             theta,
             lengths=number < BESIDE,
         ),
     }
     if number < BESIDE:
-        row["stored events"] = fitted(lambda: ist.calibrated_fit(estimator, x, calibration), theta)
+        row["stored events"] = fitted(
+            lambda: ist.calibrated_fit(estimator, x, events=calibration), theta
+        )
         row["summed potential"] = summed(estimator, x, theta)
     return row | {"seconds": time.perf_counter() - begun}
 
@@ -104,10 +112,8 @@ def one_single(task: tuple[int, int]) -> dict[str, Any]:
         "neyman": ist.confidence_set(
             estimator,
             x,
-            method="neyman",
+            ist.Neyman(TOY, toys=toys),
             grid=theta[None],
-            simulator=TOY,
-            toys=toys,
             seed=number,
             progress_bar=False,
         ),
@@ -173,15 +179,15 @@ def pythia_sets() -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def calibrations(*, design: bool) -> ist.Calibration:
+def calibrations(*, design: bool) -> ist.ScoreCalibration:
     estimators, held_out = crossed()
     if not design:
-        return ist.Calibration(estimators, held_out)
+        return ist.ScoreCalibration(estimators, held_out)
     theta = points(42, DESIGN)
     events = ist.Events(
         x=simulated("design", theta, 6), theta=theta, prior=prior(), x_names=zhadrons.X_NAMES
     )
-    return ist.Calibration(estimators, events)
+    return ist.ScoreCalibration(estimators, events)
 
 
 @cache
@@ -195,7 +201,8 @@ def chi2_response() -> tuple[np.ndarray, np.ndarray]:
 
 
 def cubic(theta: np.ndarray) -> np.ndarray:
-    return legendre(Coordinates.of_box(zhadrons.LOW, zhadrons.HIGH)(theta), degrees_up_to(3, 3))
+    box = PolynomialCoordinates.of_box(zhadrons.LOW, zhadrons.HIGH)
+    return evaluate_legendre(box(theta), list_degrees(3, 3))
 
 
 def chi2_fit(x: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
@@ -223,7 +230,9 @@ def one_pythia(task: tuple[int, int]) -> dict[str, Any]:
     begun = time.perf_counter()
     row: dict[str, Any] = {
         "theta": theta[number],
-        "calibrated": fitted(lambda: ist.calibrated_fit(estimators, x, calibration), theta[number]),
+        "calibrated": fitted(
+            lambda: ist.calibrated_fit(estimators, x, events=calibration), theta[number]
+        ),
     }
     if not design:
         row |= {
@@ -237,7 +246,7 @@ def one_pythia(task: tuple[int, int]) -> dict[str, Any]:
 
 
 def fitted(
-    fit: Callable[[], ist.CalibratedFit], theta: np.ndarray, *, lengths: bool = True
+    fit: Callable[[], CalibratedFit], theta: np.ndarray, *, lengths: bool = True
 ) -> dict[str, Any]:
     """Whether the true θ lies in each interval; the intervals themselves take longer to find."""
     with warnings.catch_warnings():

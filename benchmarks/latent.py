@@ -202,9 +202,9 @@ def of_events(estimator: ist.Estimator, method: Any, events: ist.Events) -> np.n
     arrays, static = eqx.partition(member, eqx.is_inexact_array)
 
     @eqx.filter_jit
-    def gradient(rows: Any, law: Any, keys: Any) -> Any:  # noqa: ANN401
+    def gradient(rows: Any, distribution: Any, keys: Any) -> Any:  # noqa: ANN401
         def one(row: Any, key: Any) -> Any:  # noqa: ANN401
-            record = method.supervise(row, law, key=key)
+            record = method.supervise(row, distribution, key=key)
 
             def loss(arrays: Any) -> Any:  # noqa: ANN401
                 model = with_network(estimator.model, eqx.combine(arrays, static))
@@ -220,7 +220,7 @@ def of_events(estimator: ist.Estimator, method: Any, events: ist.Events) -> np.n
     for start in range(0, len(events), 4000):
         some = slice(start, start + 4000)
         rows = jax.tree.map(lambda leaf, s=some: leaf[s], supply.rows)
-        parts.append(np.asarray(gradient(rows, supply.law, keys[some]), np.float64))
+        parts.append(np.asarray(gradient(rows, supply.distribution, keys[some]), np.float64))
     return np.concatenate(parts)
 
 

@@ -19,7 +19,8 @@ CHECKED = (
     "inferostatic.world",
     "inferostatic.supervision",
     "inferostatic.models",
-    "inferostatic.learning.loop",
+    "inferostatic.learning.dataset.examples",
+    "inferostatic.learning.training.steps",
     "inferostatic.learning.losses",
 )
 with install_import_hook(CHECKED, "beartype.beartype"):

@@ -15,10 +15,10 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array
 
 import inferostatic as ist
+from inferostatic.estimator.history import Region
 from inferostatic.models.architecture import Shapes
-from inferostatic.models.feature_map import Identity
+from inferostatic.models.features.feature_map import IdentityMap
 from inferostatic.models.potential import PotentialModel
-from inferostatic.training_record import Region
 
 LogP = Callable[[Array, Array], Array]
 
@@ -59,9 +59,9 @@ def exact_estimator(
     low, high = prior.support if theta_range is None else theta_range
     nothing = np.zeros((1, len(strengths)))
     return ist.Estimator(
-        model=PotentialModel(Identity(), Identity(), Exact(jnp.array(strengths), f, x_dim)),
+        model=PotentialModel(IdentityMap(), IdentityMap(), Exact(jnp.array(strengths), f, x_dim)),
         architecture=ist.Potential(x_features=ist.Raw(), theta_features=ist.Raw()),
-        shapes=Shapes(Identity(), x_dim, np.zeros(theta_dim), np.ones(theta_dim)),
+        shapes=Shapes(IdentityMap(), x_dim, np.zeros(theta_dim), np.ones(theta_dim)),
         method=ist.KCE(),
         prior=prior,
         region=Region(np.asarray(low), np.asarray(high), x_low, x_high),

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import inferostatic as ist
-from inferostatic.loading import KINDS
+from inferostatic.estimator.history import Region
+from inferostatic.estimator.loading import KINDS
 from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.models.members import with_network
-from inferostatic.training_record import Region
 
 LOW, HIGH = np.array([0.0, -3.0]), np.array([4.0, 3.0])
 

@@ -24,12 +24,14 @@ LAYERS = (
     "supervision",
     "models",
     "estimator",
-    "density_estimator",
-    "loading",
     "learning",
     "inference",
     "checks",
-    "telling",
+    "plots",
+    "export",
+    "report",
+    "paper",
+    "app",
 )
 
 LOADED_ON_FIRST_USE = (
@@ -140,9 +142,27 @@ def find_violations(root: Path) -> list[str]:
     return violations
 
 
+def find_dataset_leaks(root: Path) -> list[str]:
+    """Name the modules outside `learning/dataset/` that name one of its concrete kinds.
+
+    They may use the interface, classes named `Abstract…` and the records that these hand out, and
+    `build_dataset`; not the modules in which the kinds are written.
+    """
+    modules = find_modules(root)
+    folder = f"{root.name}.learning.dataset"
+    open_to_all = {f"{folder}.{name}" for name in ("dataset", "examples", "epoch", "build")}
+    return [
+        f"{modules[module].relative_to(root)}:{line}: imports {target}, a kind of dataset"
+        for module in modules
+        if not module.startswith(folder)
+        for target, line in find_imports(module, modules)
+        if target.startswith(f"{folder}.") and target not in open_to_all
+    ]
+
+
 def write_package(root: Path, files: dict[str, str]) -> Path:
     """Write a package of the given sources below `root`, with an `__init__.py` in each folder."""
-    for name, source in {"__init__.py": "from pkg.telling import cli", **files}.items():
+    for name, source in {"__init__.py": "from pkg.app import cli", **files}.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         (path.parent / "__init__.py").touch()
@@ -167,7 +187,7 @@ def test_the_check_accepts_a_layered_package(tmp_path: Path):
             "world/toys/dirichlet.py": "from ... import inputs\nfrom ..prior import Uniform",
             "events/events.py": "from pkg.world import prior\nimport pkg.serial",
             "estimator.py": "from .events.events import Events",
-            "telling/cli.py": "def main():\n    from pkg.estimator import Estimator",
+            "app/cli.py": "def main():\n    from pkg.estimator import Estimator",
         },
     )
     assert find_violations(package) == []
@@ -194,7 +214,7 @@ def test_the_check_accepts_a_layered_package(tmp_path: Path):
         ),
         ("world/prior.py", "from pkg import Estimator", "imports from pkg itself"),
         ("world/prior.py", "from .. import Estimator", "imports from pkg itself"),
-        ("telling/cli.py", "import pkg", "imports from pkg itself"),
+        ("app/cli.py", "import pkg", "imports from pkg itself"),
         ("extras/thing.py", "", "the folder extras is not a layer"),
     ],
 )
@@ -221,6 +241,27 @@ def test_the_check_flags_a_cycle_within_a_layer(tmp_path: Path):
     )
 
 
+def test_no_module_names_a_kind_of_dataset():
+    assert find_dataset_leaks(PACKAGE) == []
+
+
+def test_the_check_flags_a_kind_of_dataset(tmp_path: Path):
+    package = write_package(
+        tmp_path / "pkg",
+        {
+            "learning/dataset/dataset.py": "",
+            "learning/dataset/files.py": "from .dataset import AbstractDataset",
+            "learning/dataset/build.py": "from .files import FileDataset",
+            "learning/training/train.py": "from ..dataset.dataset import AbstractDataset",
+            "learning/fit.py": "from .dataset.build import build_dataset\n"
+            "from .dataset.files import FileDataset",
+        },
+    )
+    assert find_dataset_leaks(package) == [
+        "learning/fit.py:2: imports pkg.learning.dataset.files, a kind of dataset"
+    ]
+
+
 def test_importing_the_package_stays_light():
     script = (
         "import json, sys, inferostatic;"
@@ -231,3 +272,51 @@ def test_importing_the_package_stays_light():
     )
     assert answer.returncode == 0, answer.stderr
     assert json.loads(answer.stdout) == []
+
+
+#: Most parameters of a function that a user may call, `self` not counted.
+MOST_PARAMETERS = 8
+
+
+def find_wide_functions(root: Path) -> list[str]:
+    """Name public functions and methods below `root` with too many parameters."""
+    wide = []
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(argument.arg not in ("self", "cls") for argument in given)
+                if count > MOST_PARAMETERS:
+                    wide.append(f"{path.relative_to(root)}: {node.name} has {count} parameters")
+    return wide
+
+
+def find_shared_names(root: Path) -> list[str]:
+    """Name classes below `root` that share their name with another one."""
+    where: dict[str, list[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(str(path.relative_to(root)))
+    return [f"{name}: {', '.join(paths)}" for name, paths in where.items() if len(paths) > 1]
+
+
+def test_no_public_function_is_wide():
+    assert find_wide_functions(PACKAGE) == []
+
+
+def test_the_check_flags_a_wide_function(tmp_path: Path):
+    names = ", ".join(f"a{i}" for i in range(MOST_PARAMETERS))
+    source = f"def narrow({names}): ...\nclass C:\n    def wide(self, {names}, *, last): ..."
+    package = write_package(tmp_path / "pkg", {"world/prior.py": source})
+    assert find_wide_functions(package) == ["world/prior.py: wide has 9 parameters"]
+
+
+def test_every_class_has_a_name_of_its_own():
+    assert find_shared_names(PACKAGE) == []
+
+
+def test_the_check_flags_a_shared_name(tmp_path: Path):
+    files = {"world/prior.py": "class Grid: ...", "inference/grid.py": "class Grid: ..."}
+    package = write_package(tmp_path / "pkg", files)
+    assert find_shared_names(package) == ["Grid: inference/grid.py, world/prior.py"]

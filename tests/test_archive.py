@@ -18,13 +18,13 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.archive import read_archive, write_archive
-from inferostatic.estimator import AbstractEstimator
-from inferostatic.loading import KINDS
+from inferostatic.estimator.estimator import AbstractEstimator
+from inferostatic.estimator.history import Region
+from inferostatic.estimator.loading import KINDS
 from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.models.members import with_network
 from inferostatic.serial import describe
-from inferostatic.training_record import Region
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 Array = jax.Array
 
@@ -232,9 +232,9 @@ def test_a_width_function_is_supplied_again_or_missed_on_use(tmp_path: Path) -> 
     assert_same(ist.load(path), estimator)
     kernel = ist.load(
         path, supplied={"width_by_theta": width_by_theta}
-    ).method.supervision.law.kernel
+    ).method.supervision.pairs.kernel
     assert kernel.width is width_by_theta
-    kernel = ist.load(path).method.supervision.law.kernel
+    kernel = ist.load(path).method.supervision.pairs.kernel
     with pytest.raises(ValueError, match="user-written object, 'width_by_theta'"):
         kernel.width(jnp.zeros(2))
 

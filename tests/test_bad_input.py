@@ -292,7 +292,7 @@ def test_one_dimensional_input(potential: ist.Estimator) -> None:
         lambda: ist.Events(x=X[:, 0], theta=THETA),
         lambda: ist.Events(x=np.arange(300), theta=THETA),
         lambda: potential.score(X[0], THETA[0]),
-        lambda: ist.maximum_likelihood(potential, X[0]),
+        lambda: ist.maximum_likelihood(potential, X[0, :2]),
     ):
         refused(ValueError, misuse, "x must have two axes, (events, observables)", hint)
     refused(
@@ -512,7 +512,7 @@ def test_a_start_with_other_dimensions(potential: ist.Estimator) -> None:
     refused(
         ValueError,
         lambda: ist.maximum_likelihood(potential, X, start=[1.0, 2.0]),
-        "start must have one value for each of a, b, c",
+        "start must be one point with a value for each of a, b, c",
         "(2,)",
     )
 

@@ -17,7 +17,7 @@ def run(name: str, arguments: list[str], folder: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.argv", [path, *arguments])
     # A network that is compiled quickly.
-    monkeypatch.setattr("inferostatic.learning.fit.usual_size", lambda _: (8, 1))
+    monkeypatch.setattr("inferostatic.learning.arguments.choose_network_size", lambda _: (8, 1))
     runpy.run_path(path, run_name="__main__")
 
 

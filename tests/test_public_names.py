@@ -9,21 +9,20 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-ALICE ALICES Automatic CARL CASCAL CalibratedFit Calibration CapabilityError CentringReport Closure
-Comparison ConfidenceSet Constant Cosine CrossEntropyFit CustomKernel CustomPairs CustomPrior DCTR
-Delta DensityEstimator Diagnosis DirectRatio DirectScore Discrete Epanechnikov Estimator Events
-Exponential Factorised FarReweighting FisherInformation Flow Gaussian GlorotUniform History
-Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss LecunNormal Linear Logistic
-MEM MLP MatrixElement MaximumLikelihood Mix MixtureFlow Morphing MultiScale NDE Natural Normal
-NumpyroSimulator Observable ParticleSet PerParticle Posterior Potential Product PyhfWorkspace
-Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records Rectangular Residual Reweighted
-Reweighting SALLINO SALLY SCANDAL Savage ScoreEstimator Setting Sign Square Standardised
-TemplateChoices Training TrainingError Triangular TruncatedNormal TwoTower Uniform UpperLimit
-WeightedPool WidthChoice calibrated_fit centre checks choose_width closure compare confidence_set
+ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Constant Cosine CustomKernel CustomPairs
+CustomPrior DCTR Delta DensityEstimator DirectRatio DirectScore Discrete Epanechnikov Estimator
+Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History Importance
+Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss LecunNormal Likelihood Linear
+Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE NUTS Natural NearbySimulation
+Neyman Normal NumpyroSimulator ParticleSet PerParticle Potential Product Quantile RASCAL ROLR
+ROLRLoss RatioEstimator Raw Records Rectangular Residual Reweighted SALLINO SALLY SCANDAL Savage
+ScoreCalibration ScoreEstimator Setting Sign Simulated Square Standardised Templates Training
+TrainingError Triangular TruncatedNormal TwoTower UncertainRate Uniform WeightedPool Wilks
+calibrated_fit centre centring_report checks choose_width closure compare confidence_set
 cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
-maximum_likelihood morphed_events nuisance_exponents observable pad_particles paper_network
-paper_ratio_network paper_score_network plots posterior read_lhe read_lhe_weights read_madminer
-read_madminer_samples read_root reweight simulate to_pyhf toys upper_limit
+maximum_likelihood nuisance_exponents observable pad_particles paper_network paper_ratio_network
+paper_score_network plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples
+read_root reweight score_response simulate to_pyhf toys upper_limit
 """.split()
 
 
@@ -70,26 +69,37 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.draw: "(method, simulator, prior, n, *, seed, progress_bar=None)",
     ist.choose_width: "(estimator, events, kernel=<class "
     "'inferostatic.supervision.kernels.Delta'>, widths=None, *, prior=None, n=None, drawn=False, "
-    "seed, progress_bar=None)",
-    ist.maximum_likelihood: "(estimator, x, *, weight=None, rate=None, constraints=None, "
-    "fixed=None, start=None, starts=1, minos=False, throw=True)",
-    ist.cross_entropy_fit: "(estimator, x, x_reference, *, theta_reference, weight=None, "
-    "weight_reference=None, fixed=None, start=None, starts=1, throw=True)",
-    ist.centre: "(estimator, events, *, seed=0, report=False)",
-    ist.calibrated_fit: "(estimator, x_observed, calibration, simulator=None, prior=None, *, "
-    "fraction=0.3, most_events=2000000, seed=0, progress_bar=None)",
-    ist.cross_fit: "(events, method=None, *, folds=4, seed, **options)",
-    ist.posterior: "(estimator, x, prior=None, *, method=None, draws=8000, chains=8, seed, "
+    "seed)",
+    ist.Likelihood: "(estimator, x, *, weight=None, rate=None, constraints=None, fixed=None, "
+    "bounds=None)",
+    ist.maximum_likelihood: "(likelihood, *, start=None, starts=1, minos=False, throw=True)",
+    ist.cross_entropy_fit: "(likelihood, x=None, *, reference, start=None, starts=1, throw=True)",
+    ist.centre: "(estimator, events, *, seed=0)",
+    ist.centring_report: "(estimator, events, *, seed=0)",
+    ist.calibrated_fit: "(likelihood, x=None, *, events=None, simulator=None, seed=None, "
     "progress_bar=None)",
+    ist.NearbySimulation: "(simulator, prior=None, fraction=0.3, most_events=2000000)",
+    ist.cross_fit: "(events, method=None, *, folds=4, seed, **options)",
+    ist.posterior: "(likelihood, prior=None, method=None, *, seed, progress_bar=None)",
+    ist.Grid: "(draws=8000)",
+    ist.NUTS: "(draws=8000, chains=8)",
+    ist.Importance: "(draws=8000)",
     ist.diagnose: "(estimator, events, *, seed=0)",
-    ist.confidence_set: "(estimator, x, *, method='wilks', parameters=None, grid=None, "
-    "simulator=None, toys_from=None, toys=1000, pool=None, constraints=None, fixed=None, "
-    "bounds=None, level=0.68, seed=0, progress_bar=None)",
-    ist.upper_limit: "(estimator, x, parameter, *, level=0.95, test='cls', background=None, "
-    "simulator=None, toys=None, asimov=None, scan=None, pool=None, constraints=None, fixed=None, "
-    "bounds=None, seed=0, progress_bar=None)",
-    ist.fisher: "(estimator, x=None, theta=None, *, weight=None, simulator=None, n=100000, "
-    "seed=None, response=False)",
+    ist.confidence_set: "(likelihood, method=None, *, parameters=None, grid=None, "
+    "level=0.6826894921370859, seed=0, progress_bar=None)",
+    ist.Wilks: "()",
+    ist.Neyman: "(simulator, toys=1000, pool=None)",
+    ist.upper_limit: "(likelihood, parameter, method=None, *, level=0.95, background=None, "
+    "scan=None, seed=0, progress_bar=None)",
+    ist.CLs: "(toys=None, simulator=None, asimov=None, pool=None)",
+    ist.CLsb: "(toys=None, simulator=None, asimov=None, pool=None)",
+    ist.fisher: "(estimator, x, theta, *, weight=None, n=None, seed=None)",
+    ist.score_response: "(estimator, theta, simulator, *, n=100000, seed)",
+    ist.to_pyhf: "(observable, templates, *, observed=None, expected=None, poi=None, "
+    "constraints=None)",
+    ist.Templates: "(source, shift=None, bins=None, max_relative_error=0.1, most_bins=20, "
+    "mc_errors=True)",
+    ist.Simulated: "(simulator, seed, events=None)",
     ist.reweight: "(estimator, x, theta_from, theta_to, *, weight=None, throw=True)",
     ist.closure: "(reweighting, x, *, weight=None, seed)",
     ist.observable: "(estimator, theta_ref, *, direction=None, information=None)",

@@ -62,8 +62,8 @@ def test_the_quickstart_runs(
     small = tmp_path / "quickstart.py"
     text = EXAMPLE.replace("100_000", "2_000").replace("NEW_EVENTS = 20_000", "NEW_EVENTS = 200")
     small.write_text(text, encoding="utf-8")
-    monkeypatch.setattr("inferostatic.learning.fit.Training", ShortTraining)
-    monkeypatch.setattr("inferostatic.learning.fit.usual_size", lambda _: (8, 1))
+    monkeypatch.setattr("inferostatic.learning.arguments.Training", ShortTraining)
+    monkeypatch.setattr("inferostatic.learning.arguments.choose_network_size", lambda _: (8, 1))
     monkeypatch.setattr("sys.argv", [str(small), "--figure", "scores.png"])
     monkeypatch.chdir(tmp_path)
     left = runpy.run_path(str(small), run_name="__main__")

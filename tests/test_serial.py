@@ -11,7 +11,17 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.learning.methods import Method
-from inferostatic.serial import Absent, absent_names, describe, known, register, restore, user_name
+from inferostatic.serial import (
+    FORMER_FIELDS,
+    FORMER_NAMES,
+    Absent,
+    absent_names,
+    describe,
+    known,
+    register,
+    restore,
+    user_name,
+)
 
 Array = jax.Array
 
@@ -107,8 +117,8 @@ def test_a_users_function_is_stored_by_name_and_supplied_again() -> None:
     description = describe(method)
     assert absent_names(description) == ["width_by_theta"]
     supplied = through_json(method, {"width_by_theta": width_by_theta})
-    assert supplied.supervision.law.kernel.width is width_by_theta
-    missing = through_json(method).supervision.law.kernel.width
+    assert supplied.supervision.pairs.kernel.width is width_by_theta
+    missing = through_json(method).supervision.pairs.kernel.width
     assert missing == Absent("width_by_theta")
     with pytest.raises(ValueError, match=r"supplied=\{'width_by_theta': …\}"):
         missing(jnp.zeros(1))
@@ -189,3 +199,38 @@ def test_reference_events_are_not_stored_but_missed_on_use() -> None:
     events = ist.Events(x=np.zeros((4, 2)), theta=np.zeros((4, 1)), prior=ist.Uniform(-1, 1))
     with pytest.raises(ValueError, match="does not carry its reference events"):
         again.supply(events)
+
+
+def test_former_names_of_classes_and_fields_are_understood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(FORMER_NAMES, "Needle", "Delta")
+    monkeypatch.setitem(FORMER_NAMES, "bend", "tanh")
+    monkeypatch.setitem(FORMER_FIELDS, "Delta", {"reach": "width"})
+    present = describe(ist.Delta(0.25))
+    former = {"type": "Needle", "fields": {"reach": present["fields"]["width"]}}
+    assert restore(former) == restore(present)
+    assert restore({"known": "bend"}) is jnp.tanh
+
+
+def test_a_former_name_in_use_again_means_the_present_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(FORMER_NAMES, "Delta", "Rectangular")
+    assert isinstance(restore(describe(ist.Delta(0.25))), ist.Delta)
+
+
+@pytest.mark.parametrize(("former", "present"), FORMER_NAMES.items())
+def test_every_former_name_leads_to_a_known_thing(former: str, present: str) -> None:
+    assert restore({"known": former}) is restore({"known": present})
+
+
+def test_fields_of_earlier_versions_are_read() -> None:
+    """What was stored as `law` is called `pairs` and `candidates` now."""
+    for supervision, field in (
+        (ist.CARL().supervision, "pairs"),
+        (ist.KCE().supervision, "candidates"),
+    ):
+        data = describe(supervision)
+        data["fields"]["law"] = data["fields"].pop(field)
+        assert restore(data) == supervision

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 #: θ with shape (m, d) give ln f with shape (m,), up to a constant: a log likelihood of one event.
 LogFactor = Callable[[Array], Array]

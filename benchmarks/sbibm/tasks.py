@@ -25,7 +25,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 import inferostatic as ist
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 REQUIREMENT: Final = "sbibm==1.1.0"
 CACHE: Final = Path(__file__).parents[1] / ".cache" / "sbibm"

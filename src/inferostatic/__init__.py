@@ -13,57 +13,58 @@ avoid_wrong_sums()
 
 # ruff: noqa: E402
 from . import checks as checks
-from .checks.closure import Closure as Closure
 from .checks.closure import closure as closure
-from .checks.diagnose import Diagnosis as Diagnosis
 from .checks.diagnose import diagnose as diagnose
-from .density_estimator import DensityEstimator as DensityEstimator
-from .estimator import CapabilityError as CapabilityError
-from .estimator import Estimator as Estimator
-from .estimator import RatioEstimator as RatioEstimator
-from .estimator import ScoreEstimator as ScoreEstimator
+from .estimator.density import DensityEstimator as DensityEstimator
+from .estimator.estimator import CapabilityError as CapabilityError
+from .estimator.estimator import Estimator as Estimator
+from .estimator.estimator import RatioEstimator as RatioEstimator
+from .estimator.estimator import ScoreEstimator as ScoreEstimator
+from .estimator.history import History as History
+from .estimator.loading import load as load
+from .estimator.matrix_element import MatrixElement as MatrixElement
 from .events.events import Events as Events
 from .events.latent import JointDensity as JointDensity
 from .events.latent import Latent as Latent
-from .events.lhe import read_lhe as read_lhe
-from .events.lhe import read_lhe_weights as read_lhe_weights
-from .events.madminer import read_madminer as read_madminer
-from .events.madminer import read_madminer_samples as read_madminer_samples
-from .events.morphed import morphed_events as morphed_events
-from .events.morphing import Morphing as Morphing
-from .events.nuisance import nuisance_exponents as nuisance_exponents
-from .events.pool import WeightedPool as WeightedPool
-from .events.root import read_root as read_root
+from .events.morphing.morphing import Morphing as Morphing
+from .events.morphing.nuisance import nuisance_exponents as nuisance_exponents
+from .events.morphing.weighted_pool import WeightedPool as WeightedPool
+from .events.readers.lhe import read_lhe as read_lhe
+from .events.readers.lhe import read_lhe_weights as read_lhe_weights
+from .events.readers.madminer import read_madminer as read_madminer
+from .events.readers.madminer import read_madminer_samples as read_madminer_samples
+from .events.readers.particle_table import pad_particles as pad_particles
+from .events.readers.root import read_root as read_root
 from .events.simulate import simulate as simulate
-from .inference.calibrated import CalibratedFit as CalibratedFit
-from .inference.calibrated import calibrated_fit as calibrated_fit
-from .inference.calibration import Calibration as Calibration
-from .inference.centring import CentringReport as CentringReport
-from .inference.centring import centre as centre
-from .inference.confidence_set import ConfidenceSet as ConfidenceSet
-from .inference.confidence_set import confidence_set as confidence_set
-from .inference.cross_entropy import CrossEntropyFit as CrossEntropyFit
-from .inference.cross_entropy import cross_entropy_fit as cross_entropy_fit
-from .inference.fisher import fisher as fisher
-from .inference.information import FisherInformation as FisherInformation
-from .inference.limits import UpperLimit as UpperLimit
-from .inference.limits import upper_limit as upper_limit
-from .inference.maximum_likelihood import MaximumLikelihood as MaximumLikelihood
-from .inference.maximum_likelihood import maximum_likelihood as maximum_likelihood
-from .inference.observables import Observable as Observable
-from .inference.observables import observable as observable
-from .inference.posterior import Posterior as Posterior
-from .inference.posterior import posterior as posterior
-from .inference.pyhf_export import PyhfWorkspace as PyhfWorkspace
-from .inference.pyhf_export import to_pyhf as to_pyhf
-from .inference.reweight import FarReweighting as FarReweighting
-from .inference.reweight import Reweighting as Reweighting
-from .inference.reweight import reweight as reweight
-from .inference.templates import Reweighted as Reweighted
-from .inference.templates import TemplateChoices as TemplateChoices
-from .learning.choose_width import WidthChoice as WidthChoice
+from .inference.calibrated.calibrated_fit import calibrated_fit as calibrated_fit
+from .inference.calibrated.nearby_simulation import NearbySimulation as NearbySimulation
+from .inference.calibrated.score_calibration import ScoreCalibration as ScoreCalibration
+from .inference.centre import centre as centre
+from .inference.centre import centring_report as centring_report
+from .inference.confidence.confidence_set import confidence_set as confidence_set
+from .inference.confidence.limit_methods import CLs as CLs
+from .inference.confidence.limit_methods import CLsb as CLsb
+from .inference.confidence.neyman import Neyman as Neyman
+from .inference.confidence.upper_limit import upper_limit as upper_limit
+from .inference.confidence.wilks import Wilks as Wilks
+from .inference.information.fisher import fisher as fisher
+from .inference.information.score_response import score_response as score_response
+from .inference.likelihood.cross_entropy import cross_entropy_fit as cross_entropy_fit
+from .inference.likelihood.likelihood import Likelihood as Likelihood
+from .inference.likelihood.maximum_likelihood import maximum_likelihood as maximum_likelihood
+from .inference.observables.observable import observable as observable
+from .inference.observables.pyhf_export import UncertainRate as UncertainRate
+from .inference.observables.pyhf_export import to_pyhf as to_pyhf
+from .inference.observables.reweight import FarReweighting as FarReweighting
+from .inference.observables.reweight import reweight as reweight
+from .inference.observables.template_events import Reweighted as Reweighted
+from .inference.observables.template_events import Simulated as Simulated
+from .inference.observables.templates import Templates as Templates
+from .inference.posterior.grid import Grid as Grid
+from .inference.posterior.importance import Importance as Importance
+from .inference.posterior.nuts import NUTS as NUTS
+from .inference.posterior.posterior import posterior as posterior
 from .learning.choose_width import choose_width as choose_width
-from .learning.compare import Comparison as Comparison
 from .learning.compare import Setting as Setting
 from .learning.compare import compare as compare
 from .learning.cross_fit import cross_fit as cross_fit
@@ -85,41 +86,38 @@ from .learning.losses import Logistic as Logistic
 from .learning.losses import ROLRLoss as ROLRLoss
 from .learning.losses import Savage as Savage
 from .learning.losses import Square as Square
-from .learning.matrix_element import MatrixElement as MatrixElement
 from .learning.methods import CARL as CARL
 from .learning.methods import DCTR as DCTR
 from .learning.methods import KCE as KCE
 from .learning.methods import KLRE as KLRE
 from .learning.methods import KSE as KSE
 from .learning.methods import Mix as Mix
-from .learning.train import TrainingError as TrainingError
-from .learning.training import Constant as Constant
-from .learning.training import Cosine as Cosine
-from .learning.training import Training as Training
-from .loading import load as load
+from .learning.training.checks import TrainingError as TrainingError
+from .learning.training.options import Constant as Constant
+from .learning.training.options import Cosine as Cosine
+from .learning.training.options import Training as Training
 from .models.architecture import DirectRatio as DirectRatio
 from .models.architecture import DirectScore as DirectScore
 from .models.architecture import Potential as Potential
 from .models.architecture import paper_network as paper_network
 from .models.architecture import paper_ratio_network as paper_ratio_network
 from .models.architecture import paper_score_network as paper_score_network
-from .models.features import Automatic as Automatic
-from .models.features import Natural as Natural
-from .models.features import Quantile as Quantile
-from .models.features import Raw as Raw
-from .models.features import Standardised as Standardised
-from .models.flow import Flow as Flow
-from .models.flow import MixtureFlow as MixtureFlow
+from .models.features.features import Automatic as Automatic
+from .models.features.features import Natural as Natural
+from .models.features.features import Quantile as Quantile
+from .models.features.features import Raw as Raw
+from .models.features.features import Standardised as Standardised
+from .models.features.per_particle import PerParticle as PerParticle
+from .models.flows.flow import Flow as Flow
+from .models.flows.flow import MixtureFlow as MixtureFlow
 from .models.matrix_element import MEM as MEM
-from .models.networks import MLP as MLP
-from .models.networks import GlorotUniform as GlorotUniform
-from .models.networks import LecunNormal as LecunNormal
-from .models.networks import Residual as Residual
-from .models.particles import ParticleSet as ParticleSet
-from .models.particles import PerParticle as PerParticle
-from .models.particles import pad_particles as pad_particles
+from .models.networks.networks import MLP as MLP
+from .models.networks.networks import GlorotUniform as GlorotUniform
+from .models.networks.networks import LecunNormal as LecunNormal
+from .models.networks.networks import Residual as Residual
+from .models.networks.particle_set import ParticleSet as ParticleSet
+from .models.networks.two_tower import TwoTower as TwoTower
 from .models.potential import forward_score as forward_score
-from .models.two_tower import TwoTower as TwoTower
 from .supervision.candidates import MultiScale as MultiScale
 from .supervision.difference import Factorised as Factorised
 from .supervision.difference import Linear as Linear
@@ -132,20 +130,19 @@ from .supervision.kernels import Rectangular as Rectangular
 from .supervision.kernels import Triangular as Triangular
 from .supervision.pairs import CustomPairs as CustomPairs
 from .supervision.pairs import Independent as Independent
-from .training_record import History as History
 from .world import toys as toys
-from .world.custom_prior import CustomPrior as CustomPrior
-from .world.discrete import Discrete as Discrete
 from .world.numpyro_model import NumpyroSimulator as NumpyroSimulator
 from .world.numpyro_model import from_numpyro as from_numpyro
-from .world.prior import Normal as Normal
-from .world.prior import Uniform as Uniform
-from .world.product import Product as Product
+from .world.priors.custom import CustomPrior as CustomPrior
+from .world.priors.discrete import Discrete as Discrete
+from .world.priors.prior import Normal as Normal
+from .world.priors.prior import Uniform as Uniform
+from .world.priors.product import Product as Product
+from .world.priors.truncated_normal import TruncatedNormal as TruncatedNormal
 from .world.simulator import JaxSimulator as JaxSimulator
-from .world.truncated_normal import TruncatedNormal as TruncatedNormal
 
 if TYPE_CHECKING:
-    from .telling import plots as plots
+    from . import plots as plots
 
 __version__ = "0.1.0"
 
@@ -155,7 +152,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name == "plots":
         import importlib
 
-        return importlib.import_module(".telling.plots", __name__)
+        return importlib.import_module(".plots", __name__)
     raise AttributeError(f"module 'inferostatic' has no attribute {name!r}")
 
 

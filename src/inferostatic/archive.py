@@ -1,6 +1,6 @@
 """One file of named arrays and a JSON header, without pickle: a zip archive of `.npy` members.
 
-Reading never executes anything; a damaged, truncated or foreign file gives a sentence. Writing
+Reading never executes anything; a damaged, truncated or foreign file raises an error. Writing
 replaces the old file only when the new one is complete.
 """
 
@@ -17,8 +17,11 @@ import numpy as np
 
 from .files import write_whole
 
+#: What the header of a model file says it is.
 FORMAT = "inferostatic-model"
+#: Version of the format; raised when older programs cannot read new files.
 VERSION = 1
+#: Member of the archive that holds the header.
 HEADER = "header.json"
 
 
@@ -39,7 +42,7 @@ def write_archive(path: str | Path, header: Mapping[str, Any], arrays: Mapping[s
 
 
 def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of `path`, or a sentence on what is wrong with it."""
+    """The header and the arrays of `path`; raises an error that says what is wrong with it."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")

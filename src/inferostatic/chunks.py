@@ -9,8 +9,12 @@ from jaxtyping import Array
 
 #: Default bound on the memory that one evaluation may take, in megabytes.
 MEMORY_MB = 256.0
-#: Fewest and most events, and most θ, of one call.
-FEWEST_ROWS, MOST_ROWS, MOST_POINTS = 16, 1 << 20, 1 << 10
+#: Fewest events of one call: below it the overhead of a call dominates.
+FEWEST_ROWS = 16
+#: Most events of one call: more gain nothing.
+MOST_ROWS = 1 << 20
+#: Most θ of one call of a grid.
+MOST_POINTS = 1 << 10
 
 
 def bytes_allowed(memory_mb: float | None) -> float:

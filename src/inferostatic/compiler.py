@@ -10,8 +10,9 @@ import os
 import warnings
 from importlib import metadata
 
-#: The library is used for matrix products only.
+#: The flag that selects what the library is used for.
 FLAG = "--xla_cpu_experimental_ynn_fusion_type"
+#: Matrix products only.
 VALUE = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
 

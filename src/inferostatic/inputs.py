@@ -1,4 +1,4 @@
-"""The boundary: whatever array a user has becomes a checked NumPy array, or a sentence.
+"""The boundary: whatever array a user has becomes a checked NumPy array, or raises an error.
 
 Every public function passes its arguments through here, so that the code behind it can trust
 shapes, finiteness and dtypes. Messages say what was expected, what came and what to change.
@@ -18,11 +18,17 @@ from numpy import ndarray
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike as Input
 else:
-    Input = Any  # checked below, with sentences, rather than by a type checker at run time
+    Input = Any  # checked below, with messages, rather than by a type checker at run time
 
+#: Row numbers that a message lists at most.
 SHOWN_ROWS = 5
+#: Names that a message lists at most.
+SHOWN_NAMES = 20
+#: Smallest normal number of float32.
 FLOAT32_TINY = float(np.finfo(np.float32).tiny)
+#: Largest number of float32.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+#: Integers up to this one are exact in float32.
 FLOAT32_INTEGERS = 2**24
 #: Steps of float32 that a column's standard deviation should span.
 FEWEST_STEPS = 100
@@ -131,7 +137,7 @@ def require_finite(array: ndarray, name: str, remedy: str) -> None:
 
 def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
     """Refuse values beyond float32's range; warn where non-zero values would become zero."""
-    good, kept = np.ones(len(array), bool), np.ones(len(array), bool)
+    good, resolved = np.ones(len(array), bool), np.ones(len(array), bool)
     columns = _Columns(array.shape[1])
     for rows in row_slices(array):
         part = array[rows]
@@ -139,7 +145,7 @@ def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
         good[rows] = (size <= FLOAT32_MAX).all(axis=1)
         if good[rows].all():
             lost = (size > 0) & (size < FLOAT32_TINY)
-            kept[rows] = ~lost.any(axis=1)
+            resolved[rows] = ~lost.any(axis=1)
             columns.add(part, size, lost)
     if not good.all():
         raise ValueError(
@@ -150,7 +156,7 @@ def require_float32(array: ndarray, names: Sequence[str], name: str) -> None:
         column = names[int(np.flatnonzero(columns.lost)[0])]
         warn_user(
             f"{name} column {column!r} has values below float32's smallest normal number, "
-            f"{FLOAT32_TINY:.3g}, in {bad_rows(kept)}; models read them as 0. "
+            f"{FLOAT32_TINY:.3g}, in {bad_rows(resolved)}; models read them as 0. "
             "If their size matters, give the logarithm of this column instead."
         )
     steps = columns.largest * float(np.finfo(np.float32).eps)
@@ -228,6 +234,13 @@ def require_order(given: Sequence[str] | None, names: Sequence[str], name: str) 
         )
 
 
+def describe_missing(missing: str, names: Sequence[str]) -> str:
+    """The names there are, for a message about one that is not among them."""
+    shown = ", ".join(sorted(names)[:SHOWN_NAMES]) or "none"
+    more = ", …" if len(names) > SHOWN_NAMES else ""
+    return f"{missing!r} is not among them: {shown}{more}"
+
+
 def kind_of(value: object) -> str:
     """What a user gave in place of an object: a class is named, with a hint to call it."""
     if isinstance(value, type):
@@ -264,7 +277,7 @@ def as_seed(seed: int) -> int:
 
 
 def as_count(value: int, name: str) -> int:
-    """A positive int, or a sentence."""
+    """A positive int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number; got {value!r}.")
     if value < 1:

@@ -12,8 +12,19 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+#: Classes and functions that can be stored, by name.
 _KNOWN: dict[str, Any] = {}
 
+#: Present names of classes and functions that files of earlier versions hold under former names.
+FORMER_NAMES: dict[str, str] = {"Identity": "IdentityMap"}
+
+#: Present names of fields by their former ones, for each class by its present name.
+FORMER_FIELDS: dict[str, dict[str, str]] = {
+    "CandidateSets": {"law": "candidates"},
+    "LabelledPairs": {"law": "pairs"},
+}
+
+#: Whatever is registered comes back unchanged.
 T = TypeVar("T")
 
 
@@ -54,7 +65,7 @@ def describe(thing: object) -> Any:  # noqa: ANN401
         return thing.item()
     if isinstance(thing, np.ndarray | jax.Array):
         array = np.asarray(thing)
-        # The shape as well, which a list without entries does not tell.
+        # The shape as well, which a list without entries does not show.
         return {"array": array.tolist(), "dtype": str(array.dtype), "shape": list(array.shape)}
     if isinstance(thing, Absent):
         return {"user": thing.name}
@@ -104,7 +115,11 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
         return _lookup(data["known"])
     if "type" in data:
         kind: Callable[..., object] = _lookup(data["type"])
-        return kind(**{key: restore(value, supplied) for key, value in data["fields"].items()})
+        renamed = FORMER_FIELDS.get(_present_name(data["type"]), {})
+        fields: dict[str, Any] = {
+            renamed.get(key, key): restore(value, supplied) for key, value in data["fields"].items()
+        }
+        return kind(**fields)
     raise ValueError("unreadable description in the file.")
 
 
@@ -123,7 +138,13 @@ def _fields(thing: Any) -> list[dataclasses.Field[Any]]:  # noqa: ANN401
     return [field for field in dataclasses.fields(thing) if field.init]
 
 
+def _present_name(name: str) -> str:
+    # A name that is in use again means the present thing.
+    return name if name in _KNOWN else FORMER_NAMES.get(name, name)
+
+
 def _lookup(name: str) -> Any:  # noqa: ANN401
+    name = _present_name(name)
     if name not in _KNOWN:
         raise ValueError(
             f"the file names {name!r}, which this version of inferostatic does not know; "

@@ -22,7 +22,7 @@ from benchmarks.sbibm.tasks import TASKS, DownloadError, Task
 from scipy import stats
 
 import inferostatic as ist
-from inferostatic.models.features import Identity
+from inferostatic.models.features.features import IdentityMap
 from inferostatic.models.potential import PotentialModel
 
 THETA = {
@@ -302,7 +302,7 @@ class Distance(eqx.Module):
 
 
 def test_a_trained_potential_is_averaged_over_its_members() -> None:
-    model = PotentialModel(Identity(), Identity(), Distance(jnp.array([1.0, 4.0])))
+    model = PotentialModel(IdentityMap(), IdentityMap(), Distance(jnp.array([1.0, 4.0])))
     estimator: Any = SimpleNamespace(model=model)
     x, theta = np.array([1.0, 2.0]), np.arange(6.0).reshape(3, 2)
     potential = Learned(estimator).at(x)(jnp.asarray(theta, jnp.float32))

@@ -1,4 +1,4 @@
-"""Held-out events of the Dirichlet toy, and of a normal one, that all checks share."""
+"""Validation events of the Dirichlet toy, and of a normal one, that all checks share."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Calibration curves and recalibration, on exact and on deliberately wrong ratios."""
+"""Calibration curves, on exact and on deliberately wrong ratios."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet, exact_normal
-from inferostatic.checks.calibration import Recalibration, calibration, recalibrate
+from inferostatic.checks.calibration import calibration
 
 
 def dirichlet(**changes: Any) -> ist.Estimator:
@@ -50,35 +50,6 @@ def test_direct_ratio_estimators_are_tested_too(events: ist.Events) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["isotonic", "histogram"])
-def test_recalibration_undoes_a_stretch(normal_events: ist.Events, kind: str) -> None:
-    wrong = exact_normal(dim=2, stretch=2.0)
-    mend = recalibrate(wrong, normal_events, kind=kind)
-    log_ratio = np.linspace(-6, 6, 25)
-    # About 400 events a knot: the error of a logit is 0.1 in the middle and grows outwards.
-    np.testing.assert_allclose(mend(log_ratio), log_ratio / 2, atol=0.45)
-    np.testing.assert_allclose(mend(-log_ratio), -mend(log_ratio), atol=1e-9)
-    assert mend(0.0) == pytest.approx(0, abs=1e-9)
-    if kind == "isotonic":
-        assert (np.diff(mend(np.linspace(-50, 50, 1000))) >= 0).all()
-    assert "knots" in repr(mend)
-    rms = np.sqrt(np.mean((mend(log_ratio) - log_ratio / 2) ** 2))
-    assert rms < 0.2 < np.sqrt(np.mean((log_ratio / 2) ** 2))
-
-
-def test_recalibration_leaves_the_truth_alone(normal_events: ist.Events) -> None:
-    mend = recalibrate(exact_normal(dim=2), normal_events)
-    log_ratio = np.linspace(-2, 2, 9)
-    np.testing.assert_allclose(mend(log_ratio), log_ratio, atol=0.4)
-
-
-def test_beyond_its_knots_it_goes_on_with_slope_one() -> None:
-    mend = Recalibration(np.array([-2.0, 0.0, 2.0]), np.array([-1.0, 0.0, 1.0]))
-    assert mend([-300.0, -1.0, 1.0, 300.0]).tolist() == [-299.0, -0.5, 0.5, 299.0]
-
-
-def test_kinds_are_told(normal_events: ist.Events) -> None:
-    with pytest.raises(ValueError, match="one of isotonic, histogram; got 'platt'"):
-        recalibrate(exact_normal(dim=2), normal_events, kind="platt")
+def test_a_ratio_is_needed(normal_events: ist.Events) -> None:
     with pytest.raises(TypeError, match=r"ist.Estimator or ist.RatioEstimator; got ScoreEstimator"):
         calibration(as_direct(ist.ScoreEstimator, exact_normal(dim=2)), normal_events)

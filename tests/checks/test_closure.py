@@ -13,7 +13,7 @@ from exact_estimators import exact_dirichlet
 from inferostatic.checks.boosted_trees import TREES, train_trees
 from inferostatic.checks.closure import Closure, closure
 from inferostatic.checks.two_samples import area_under_curve, kolmogorov_smirnov
-from inferostatic.inference.reweight import Reweighting, reweight
+from inferostatic.inference.observables.reweight import Reweighting, reweight
 
 TOY = ist.toys.Dirichlet(3)
 FROM, TO = np.array([2.0, 2.0, 2.0]), np.array([2.5, 2.0, 1.8])
@@ -71,7 +71,7 @@ def test_a_wrong_ratio_does_not_close() -> None:
 
 def test_what_no_single_observable_shows_is_seen_by_the_classifier() -> None:
     rng = np.random.default_rng(4)
-    # Equal marginal laws, different correlation.
+    # Equal marginal distributions, different correlation.
     x, direct = (rng.multivariate_normal([0, 0], [[1, c], [c, 1]], 6000) for c in (0.0, 0.4))
     start = dataclasses.replace(
         reweighted(6000), x=x, weight=np.ones(6000), x_names=("u", "v"), edge_share=np.zeros(2)
@@ -119,7 +119,7 @@ def test_closure_of_a_hundred_thousand_events() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "weight", "sentence"),
+    ("x", "weight", "message"),
     [
         (np.zeros((0, 3)), None, "no directly simulated events"),
         (np.zeros(3), None, "two axes"),
@@ -130,8 +130,8 @@ def test_closure_of_a_hundred_thousand_events() -> None:
         (np.zeros((300, 3)), -np.ones(300), "sum must be positive"),
     ],
 )
-def test_bad_input_gets_a_sentence(x: np.ndarray, weight, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_input_raises(x: np.ndarray, weight, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         closure(reweighted(600), x, weight=weight, seed=1)
 
 
@@ -223,22 +223,22 @@ def test_trees_come_close_to_the_best_classifier() -> None:
     log_odds = 1.5 * x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2])
     label = (rng.uniform(size=20_000) < 1 / (1 + np.exp(-log_odds))).astype(float)
     weight = np.exp(0.3 * rng.normal(size=20_000))
-    kept, held = np.arange(20_000) < 10_000, np.arange(20_000) >= 10_000
+    training, test = np.arange(20_000) < 10_000, np.arange(20_000) >= 10_000
     seen = []
     trees = train_trees(
-        x[kept], label[kept], weight[kept], lambda steps, note="": seen.append(steps)
+        x[training], label[training], weight[training], lambda steps, note="": seen.append(steps)
     )
     assert sum(seen) == TREES
 
     def area(score: np.ndarray) -> float:
-        zero = label[held] == 0
-        own = weight[held]
+        zero = label[test] == 0
+        own = weight[test]
         return area_under_curve(score[zero], own[zero], score[~zero], own[~zero]).value
 
-    best = area(log_odds[held])
+    best = area(log_odds[test])
     assert best > 0.75
     # Interactions and waves included; scikit-learn's 100 trees of 31 leaves lose 0.010.
-    assert best - 0.02 < area(trees(x[held])) < best + 0.005
+    assert best - 0.02 < area(trees(x[test])) < best + 0.005
 
 
 def test_trees_learn_log_odds_of_balanced_classes() -> None:

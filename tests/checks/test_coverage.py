@@ -1,4 +1,4 @@
-"""SBC, TARP and expected coverage: uniform ranks for the truth, with any number of rivals."""
+"""SBC, TARP and expected coverage: uniform ranks for the truth, with any number of candidates."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ def test_the_truth_covers(events: ist.Events) -> None:
     assert found.over_theta.shape == (3, 5, 4)
     # Parts of equal numbers: their mean is the whole.
     np.testing.assert_allclose(found.over_theta.mean(axis=1)[0], found.expected, atol=1e-9)
-    assert found.rivals > 100
+    assert found.effective_candidates > 100
 
 
-def test_ranks_are_uniform_with_only_eight_rivals(events: ist.Events) -> None:
-    with pytest.warns(UserWarning, match="of 8 other θ only"):
-        found = coverage(EXACT, events, most=500, rivals=1, seed=3)
+def test_ranks_are_uniform_with_only_eight_candidates(events: ist.Events) -> None:
+    with pytest.warns(UserWarning, match="of 8 candidate θ only"):
+        found = coverage(EXACT, events, most_events=500, candidates=1, seed=3)
     assert grades(found) == {"SBC": "good", "expected coverage": "good", "TARP": "good"}
     assert np.abs(found.ranks.mean(axis=0) - 0.5).max() < 4 / np.sqrt(12 * 500)
 
@@ -41,7 +41,7 @@ def test_ranks_are_uniform_with_only_eight_rivals(events: ist.Events) -> None:
 def test_ranks_are_those_of_the_posterior(normal_events: ist.Events) -> None:
     """x ~ Normal(θ, 1) with a flat prior: the posterior is a normal cut at the walls."""
     est = exact_normal(dim=2)
-    found = coverage(est, normal_events[:200], most=200, rivals=4000)
+    found = coverage(est, normal_events[:200], most_events=200, candidates=4000)
     index = [np.flatnonzero((normal_events.theta == row).all(axis=1))[0] for row in found.theta]
     x = normal_events.x[index]
     low, high = ndtr(-3 - x), ndtr(3 - x)
@@ -110,8 +110,8 @@ def test_little_power_is_warned_about() -> None:
     prior = ist.Uniform([-3.0] * 2, [3.0] * 2)
     theta = prior.sample(200, seed=1)
     sharp = ist.Events(x=theta + rng.normal(0, 0.01, theta.shape), theta=theta, prior=prior)
-    with pytest.warns(UserWarning, match="little power; raise rivals="):
-        coverage(exact_normal(dim=2, stretch=1e4), sharp, rivals=20)
+    with pytest.warns(UserWarning, match="little power; raise candidates="):
+        coverage(exact_normal(dim=2, stretch=1e4), sharp, candidates=20)
 
 
 def test_uniform_counts_have_the_p_value_of_pearson() -> None:

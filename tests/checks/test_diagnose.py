@@ -1,6 +1,7 @@
 """The whole set of checks, and its verdict in words."""
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet
 from inferostatic.checks.diagnose import diagnose
-from inferostatic.checks.finding import Finding, smallest
-from inferostatic.training_record import Region
+from inferostatic.checks.finding import Finding, combine_p_values
+from inferostatic.checks.validation_events import ValidationEvents, select_events
+from inferostatic.estimator.history import Region
 
 
 def dirichlet(**changes: Any) -> ist.Estimator:
@@ -21,9 +23,12 @@ def test_the_truth_has_no_fault(events: ist.Events, capsys: pytest.CaptureFixtur
     found = diagnose(dirichlet(), events)
     assert found.passed
     assert found.verdict == "No fault found in 7 checks on 20,000 events."
-    printed = capsys.readouterr().out
-    assert printed.strip() == found.summary() == repr(found)
-    assert printed.startswith("Diagnosis on 20,000 held-out events\ngood   mean score: E[s]")
+    assert capsys.readouterr().out == ""
+    assert repr(found) == "Diagnosis(passed; 7 checks on 20,000 events)"
+    head, _, first, *_, last = found.summary().splitlines()
+    assert head == "Diagnosis on 20,000 validation events"
+    assert re.match(r"good  mean score         +0\.\d+  E\[s\] differs", first)
+    assert last == found.verdict
     names = [finding.name for finding in found.findings]
     assert names == [
         "mean score",
@@ -46,14 +51,14 @@ def test_the_truth_has_no_fault(events: ist.Events, capsys: pytest.CaptureFixtur
         ({"tilt": 0.3}, {"mean score", "bounded identity", "SBC"}),
     ],
 )
-def test_faults_are_told_in_words(
-    events: ist.Events, changes: Any, failed: set[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_faults_are_reported_in_words(events: ist.Events, changes: Any, failed: set[str]) -> None:
     found = diagnose(dirichlet(**changes), events)
     wrong = {finding.name for finding in found.findings if finding.grade == "wrong"}
     assert failed <= wrong
     assert not found.passed
-    assert "Not to be trusted: it fails" in capsys.readouterr().out
+    assert "Not to be trusted: it fails" in found.summary()
+    assert repr(found).startswith("Diagnosis(FAILS ")
+    assert "\n" not in repr(found)
     assert "What to do: " in found.verdict
 
 
@@ -62,6 +67,30 @@ def test_a_small_fault_is_called_small(events: ist.Events) -> None:
     assert found.passed
     assert found.findings[0].grade == "small"
     assert "Good for single events" in found.verdict
+    assert "passed, small deviations in mean score" in repr(found)
+
+
+def test_events_are_selected_once(events: ist.Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every check gets the same events, and each finds what it finds by itself."""
+    calls = []
+
+    def count(*arguments: Any, **options: Any) -> ValidationEvents:
+        calls.append(options["check"])
+        return select_events(*arguments, **options)
+
+    # By the function's globals, because the package's attribute of that name is the function.
+    monkeypatch.setitem(diagnose.__globals__, "select_events", count)
+    found = diagnose(dirichlet(), events, seed=4)
+    assert calls == ["diagnose"]
+    assert found.mean_score is not None
+    assert found.calibration is not None
+    assert found.coverage is not None
+    alone = ist.checks.mean_score(dirichlet(), events, seed=4)
+    np.testing.assert_array_equal(found.mean_score.mean, alone.mean)
+    alone = ist.checks.calibration(dirichlet(), events, seed=4)
+    np.testing.assert_array_equal(found.calibration.observed, alone.observed)
+    alone = ist.checks.coverage(dirichlet(), events, seed=4)
+    np.testing.assert_array_equal(found.coverage.ranks, alone.ranks)
 
 
 def test_direct_estimators_get_the_checks_they_can(events: ist.Events) -> None:
@@ -80,7 +109,7 @@ def test_events_outside_the_region_are_counted(events: ist.Events) -> None:
     assert f"({found.dropped:,} outside the trained region were not used)" in found.summary()
 
 
-def test_misuse_is_answered_by_a_sentence(events: ist.Events) -> None:
+def test_misuse_raises(events: ist.Events) -> None:
     with pytest.raises(TypeError, match="diagnose needs ist.Estimator or .* got ndarray"):
         diagnose(events.x, events)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="seed must be an int"):
@@ -89,8 +118,8 @@ def test_misuse_is_answered_by_a_sentence(events: ist.Events) -> None:
 
 def test_grades() -> None:
     def grade(p_value: float, size: float) -> str:
-        return Finding("a check", p_value, size, 0.1, "a sentence").grade
+        return Finding("a check", p_value, size, 0.1, "a description").grade
 
     assert [grade(0.5, 9), grade(1e-9, 0.05), grade(1e-9, 0.2)] == ["good", "small", "wrong"]
     assert grade(float("nan"), 0.2) == "good"
-    assert smallest(np.array([0.01, 0.5, np.nan])) == 0.02
+    assert combine_p_values(np.array([0.01, 0.5, np.nan])) == 0.02

@@ -29,7 +29,7 @@ def test_right_latent_information_passes(events: ist.Events) -> None:
     assert "passed" in repr(check)
 
 
-def test_wrong_latent_information_is_told(events: ist.Events) -> None:
+def test_wrong_latent_information_is_reported(events: ist.Events) -> None:
     """A rate that was not divided out: the density is not normalised at every θ."""
 
     def density(x, z, theta):
@@ -45,7 +45,7 @@ def test_wrong_latent_information_is_told(events: ist.Events) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "hint"),
     [
         (lambda t: t * [1.0, -1.0], "score of w seems to have the wrong sign"),
         (lambda t: t * [1.0, 10.0], "score of w would have to be multiplied by 0.1"),
@@ -54,7 +54,7 @@ def test_wrong_latent_information_is_told(events: ist.Events) -> None:
     ],
 )
 def test_a_wrong_score_is_seen_also_of_a_parameter_that_moves_only_widths(
-    events: ist.Events, change: Any, told: str
+    events: ist.Events, change: Any, hint: str
 ) -> None:
     scores = joint_scores(events)
     latent = {"joint_score": scores}
@@ -62,7 +62,7 @@ def test_a_wrong_score_is_seen_also_of_a_parameter_that_moves_only_widths(
     assert ist.checks.latent(right).passed
     latent = {"joint_score": change(scores)}
     wrong = ist.Events(x=events.x, theta=events.theta, prior=PRIOR, latent=latent)
-    assert told in ist.checks.latent(wrong).summary()
+    assert hint in ist.checks.latent(wrong).summary()
     with pytest.raises(ValueError, match="violates an identity"):
         ist.SALLY().supply(wrong)
 
@@ -102,7 +102,7 @@ def test_what_x_does_not_show_is_called_untested() -> None:
     assert ["untested" in line for line in lines] == [False, True]
 
 
-def test_events_without_any_are_told(events: ist.Events) -> None:
+def test_events_without_any_raise(events: ist.Events) -> None:
     with pytest.raises(ValueError, match="no joint density, joint scores or joint ratios"):
         ist.checks.latent(ist.Events(x=events.x, theta=events.theta))
     with pytest.raises(TypeError, match=r"takes ist\.Events"):

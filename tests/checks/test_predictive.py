@@ -7,7 +7,7 @@ import pytest
 
 from exact_estimators import exact_normal
 from inferostatic.checks.predictive import posterior_predictive
-from inferostatic.inference.posterior import Posterior, posterior
+from inferostatic.inference.posterior.posterior import Posterior, posterior
 
 
 def simulator(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_a_wrong_simulator_does_not(exact: Posterior) -> None:
 
     found = posterior_predictive(exact, X, wide, seed=2)
     assert found.finding.grade == "wrong"
-    assert "sd of" in found.finding.sentence
+    assert "sd of" in found.finding.description
 
 
 def test_one_event_and_statistics_of_the_user(exact: Posterior) -> None:
@@ -76,9 +76,7 @@ def flat(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         (("exact", X, 3), TypeError, "simulator must be a function"),
     ],
 )
-def test_misuse_is_answered_by_a_sentence(
-    exact: Posterior, arguments: Any, kind: type[Exception], match: str
-) -> None:
+def test_misuse_raises(exact: Posterior, arguments: Any, kind: type[Exception], match: str) -> None:
     given = [exact if part is not None and isinstance(part, str) else part for part in arguments]
     with pytest.raises(kind, match=match):
         posterior_predictive(*given, draws=5, seed=1)  # pyright: ignore

@@ -209,7 +209,7 @@ def test_samples_at_a_finite_set_of_points_are_joined() -> None:
     np.testing.assert_array_equal(joined.weight, [2] * N + [1] * 3)
     np.testing.assert_array_equal(joined.latent["z"], np.concatenate([X, X[:3]]))
     assert joined.prior is None
-    law = joined.stored_law()
+    law = joined.stored_prior()
     assert law.points.tolist() == [[1, 2], [3, 2]]
     np.testing.assert_allclose(law.probability, [12 / 15, 3 / 15], rtol=1e-6)
     assert law.names == ("theta0", "theta1")
@@ -223,10 +223,10 @@ def test_joining_with_a_prior() -> None:
     assert ist.Events.concatenate([whole[:2], whole[2:]]).prior is None
 
 
-def test_the_stored_law_counts_weights() -> None:
-    weighted = ist.Events(x=X[:2], theta=[[1.0], [2.0]], weight=[2, 1]).stored_law()
-    repeated = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]]).stored_law()
-    signed = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]], weight=[3, 1, -1]).stored_law()
+def test_the_stored_prior_counts_weights() -> None:
+    weighted = ist.Events(x=X[:2], theta=[[1.0], [2.0]], weight=[2, 1]).stored_prior()
+    repeated = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]]).stored_prior()
+    signed = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]], weight=[3, 1, -1]).stored_prior()
     for law in (weighted, repeated, signed):
         assert law.points.tolist() == [[1], [2]]
         np.testing.assert_allclose(law.probability, [2 / 3, 1 / 3], rtol=1e-6)
@@ -235,7 +235,7 @@ def test_the_stored_law_counts_weights() -> None:
 def test_cancelling_weights_leave_no_law() -> None:
     cancelling = ist.Events(x=X[:3], theta=[[1.0], [2.0], [1.0]], weight=[1, 1, -1])
     with pytest.raises(ValueError, match=r"1 parameter point\(s\).*θ = \[1\.0\]. Give prior="):
-        cancelling.stored_law()
+        cancelling.stored_prior()
 
 
 def test_repr() -> None:
@@ -332,7 +332,11 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "theta outside the prior": (
         lambda: events(theta=THETA + 2, prior=PRIOR),
         ValueError,
-        ["[0.5, 0.5] to [5.0, 5.0]", "rows 4, 5", "must be the law the stored θ were drawn from."],
+        [
+            "[0.5, 0.5] to [5.0, 5.0]",
+            "rows 4, 5",
+            "must be the distribution the stored θ were drawn from.",
+        ],
     ),
     "x and theta swapped": (
         lambda: events(x=THETA, theta=X[:, :2], prior=PRIOR),
@@ -378,12 +382,12 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "weights that cancel": (
         lambda: events(weight=[1, -1, 1, -1, 1, -1]),
         ValueError,
-        ["add up to 0", "negative weights are allowed", "must be positive"],
+        ["adds up to 0", "negative weights are allowed", "must be positive"],
     ),
     "weights with a negative sum": (
         lambda: events(weight=-np.ones(N)),
         ValueError,
-        ["add up to -6"],
+        ["adds up to -6"],
     ),
     "too few latent rows": (
         lambda: events(latent={"z": [1.0, 2.0]}),
@@ -466,7 +470,7 @@ def test_points_of_a_discrete_prior_are_recognised_after_rounding() -> None:
     prior = ist.Discrete([[0.1, 0.2], [0.3, 1e-3]])
     near = np.array([[0.1, 0.2], [np.float32(0.3), 1e-3 * (1 + 3e-7)]])
     assert len(ist.Events(x=X[:2], theta=near, prior=prior)) == 2
-    assert len(events(prior=events().stored_law())) == N
+    assert len(events(prior=events().stored_prior())) == N
 
 
 def test_a_column_that_float32_cannot_resolve_is_told() -> None:
@@ -598,7 +602,7 @@ def test_the_law_of_mapped_events_is_counted_in_pieces(tmp_path: Path) -> None:
     theta = np.array([[1.0, 2.0], [3.0, 2.0], [1.0, 2.0], [0.0, 9.0], [3.0, 2.0], [1.0, 2.0]])
     weight = [1, 2, 3, 4, 5, -0.5]
     mapped = events(x=in_file(tmp_path, "x", X), theta=in_file(tmp_path, "t", theta), weight=weight)
-    law, expected = mapped.stored_law(), events(theta=theta, weight=weight).stored_law()
+    law, expected = mapped.stored_prior(), events(theta=theta, weight=weight).stored_prior()
     np.testing.assert_array_equal(law.points, expected.points)
     np.testing.assert_allclose(law.probability, expected.probability, rtol=1e-6)
 

@@ -102,6 +102,6 @@ def test_the_example_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", [str(EXAMPLE), "--events", "300", "--epochs", "2"])
-    monkeypatch.setattr("inferostatic.learning.fit.usual_size", lambda _: (8, 1))
+    monkeypatch.setattr("inferostatic.learning.arguments.choose_network_size", lambda _: (8, 1))
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert "SALLY" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet
-from inferostatic.inference.centring import centre
+from inferostatic.inference.centre import centre, centring_report
 from random_estimators import random_estimator
 
 
@@ -18,7 +18,7 @@ def events() -> ist.Events:
 
 def test_a_tilt_is_reported_and_removed(events) -> None:
     wrong = exact_dirichlet(low=0.5, tilt=0.4)
-    right, report = centre(wrong, events, report=True)
+    right, report = centre(wrong, events), centring_report(wrong, events)
     before, after = report.mean_score
     assert before > 0.3
     assert after < 0.05
@@ -33,7 +33,7 @@ def test_a_tilt_is_reported_and_removed(events) -> None:
 
 
 def test_an_exact_potential_has_nothing_to_report(events) -> None:
-    _, report = centre(exact_dirichlet(low=0.5), events, report=True)
+    report = centring_report(exact_dirichlet(low=0.5), events)
     assert report.mean_score[0] < 0.04
     assert abs(report.mean_ratio[0] - 1) < 4 * report.mean_ratio_error[0]
 
@@ -52,3 +52,5 @@ def test_bad_input_gets_a_sentence(events) -> None:
         centre(exact_dirichlet(), events.x)
     with pytest.raises(ValueError, match="at least 400 simulated events; got 10"):
         centre(exact_dirichlet(), events[:10])
+    with pytest.raises(TypeError, match="centring_report needs a potential"):
+        centring_report(random_estimator(ist.DirectScore(ist.MLP((4,)))), events)

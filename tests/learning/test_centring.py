@@ -11,8 +11,13 @@ from scipy.special import polygamma
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet
-from inferostatic.learning.centring import DEGREES, centred, gradients, terms_of
-from inferostatic.learning.fit import centres
+from inferostatic.learning.centring import (
+    DEGREES,
+    centre_score,
+    gradients,
+    terms_of,
+    wants_centring,
+)
 from inferostatic.models.members import with_centring
 from inferostatic.models.potential import PotentialModel
 from inferostatic.models.theta_potential import ThetaPotential
@@ -90,7 +95,7 @@ def test_a_tilted_potential_is_put_right(events) -> None:
     """The tilt adds a constant to the score; what is left is the error of its estimate."""
     tilt = np.array([0.5, -0.3, 0.2])
     wrong = exact_dirichlet(low=0.5, tilt=tilt)
-    right, record = centred(wrong, events.x, events.theta, np.ones(len(events)), seed=0)
+    right, record = centre_score(wrong, events.x, events.theta, np.ones(len(events)), seed=0)
     truth = ist.toys.Dirichlet().score(events.x, events.theta)
     before, after = (e.score(events.x, events.theta) - truth for e in (wrong, right))
     np.testing.assert_allclose(np.mean(before**2), np.mean(tilt**2), rtol=1e-3)
@@ -103,7 +108,7 @@ def test_a_tilted_potential_is_put_right(events) -> None:
 
 def test_an_exact_potential_is_hardly_touched(events) -> None:
     exact = exact_dirichlet(low=0.5)
-    result, record = centred(exact, events.x, events.theta, np.ones(len(events)), seed=0)
+    result, record = centre_score(exact, events.x, events.theta, np.ones(len(events)), seed=0)
     change = result.score(events.x, events.theta) - exact.score(events.x, events.theta)
     assert record.terms <= 20
     assert np.mean(change**2) < 40 * np.mean(exact.score(events.x, events.theta) ** 2) / len(events)
@@ -116,7 +121,7 @@ def test_events_of_weight_0_have_no_part_in_it(events) -> None:
     others = ist.toys.Dirichlet()(np.tile([5.0, 0.6, 0.6], (5000, 1)), np.random.default_rng(1))
     poisoned = np.concatenate([x, others]), np.concatenate([theta, theta])
     weight = np.repeat([1.0, 0.0], 5000)
-    some, _ = centred(wrong, *poisoned, weight, seed=0)
+    some, _ = centre_score(wrong, *poisoned, weight, seed=0)
     truth = ist.toys.Dirichlet().score(x, theta)
     error = some.score(x, theta) - truth
     assert np.all(np.abs(error.mean(axis=0)) < 5 * truth.std(axis=0) / np.sqrt(5000))
@@ -126,7 +131,7 @@ def test_too_few_points_are_left_alone() -> None:
     wrong = exact_dirichlet(tilt=0.3)
     theta = np.repeat([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], 500, axis=0)
     x = ist.toys.Dirichlet()(theta, np.random.default_rng(0))
-    assert centred(wrong, x, theta, np.ones(1000), seed=0)[1].terms == 0
+    assert centre_score(wrong, x, theta, np.ones(1000), seed=0)[1].terms == 0
 
 
 def test_all_questions_agree_on_a_centred_potential(tmp_path) -> None:
@@ -177,16 +182,18 @@ def test_fit_centres_on_request_and_says_so(events) -> None:
 
 def test_only_large_default_fits_are_centred() -> None:
     default = ist.Training()
-    assert centres(default, ist.KCE(), 30_001)
-    assert not centres(default, ist.KCE(), 30_000)
-    assert not centres(default, ist.KLRE(ist.Rectangular(0.4)), 100_000)
-    assert not centres(ist.Training(epochs=20), ist.KCE(), 100_000)
-    assert centres(ist.Training(epochs=20, centre=True), ist.KCE(), 100)
-    assert not centres(ist.Training(centre=False), ist.KCE(), 100_000)
+    assert wants_centring(default, ist.KCE(), 30_001)
+    assert not wants_centring(default, ist.KCE(), 30_000)
+    assert not wants_centring(default, ist.KLRE(ist.Rectangular(0.4)), 100_000)
+    assert not wants_centring(ist.Training(epochs=20), ist.KCE(), 100_000)
+    assert wants_centring(ist.Training(epochs=20, centre=True), ist.KCE(), 100)
+    assert not wants_centring(ist.Training(centre=False), ist.KCE(), 100_000)
 
 
 def test_what_cannot_be_centred_is_refused_before_training(events, monkeypatch) -> None:
-    monkeypatch.setattr("inferostatic.learning.fit.train", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "inferostatic.learning.train_estimator.train_members", lambda *_: pytest.fail("trained")
+    )
     prior = ist.Uniform([0.5] * 3, [5.0] * 3)
     records = ist.draw(ist.CARL(), ist.toys.Dirichlet(), prior, 500, seed=1)
     with pytest.raises(ValueError, match="centre=True needs a potential and stored"):

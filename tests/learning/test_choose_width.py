@@ -19,6 +19,7 @@ import inferostatic as ist
 from exact_estimators import dirichlet
 from exact_estimators import gaussian as normal
 from inferostatic.learning import choose_width as module
+from inferostatic.learning.choose_width import WidthChoice
 
 Array = jax.Array
 LIB: Any = ist
@@ -55,7 +56,7 @@ def plain() -> tuple[ist.Estimator, ist.Events]:
 
 
 @pytest.fixture(scope="module")
-def task_1() -> ist.WidthChoice:
+def task_1() -> WidthChoice:
     wide = ist.Uniform([0.25] * 3, [5.25] * 3)
     events = ist.simulate(ist.toys.Dirichlet(3), wide, 200_000, seed=1)
     prior = ist.Uniform([0.5] * 3, [5.0] * 3)
@@ -64,26 +65,26 @@ def task_1() -> ist.WidthChoice:
     )
 
 
-def test_the_bias_with_x_at_the_displaced_point(task_1: ist.WidthChoice) -> None:
+def test_the_bias_with_x_at_the_displaced_point(task_1: WidthChoice) -> None:
     assert task_1.bias_error[0] < 0.005
     assert abs(task_1.bias[0] - 0.100) < 4 * task_1.bias_error[0]
     assert task_1.bias_by_parameter.mean() == pytest.approx(task_1.bias[0])
 
 
-def test_the_bias_with_x_at_theta_is_four_times_smaller(task_1: ist.WidthChoice) -> None:
+def test_the_bias_with_x_at_theta_is_four_times_smaller(task_1: WidthChoice) -> None:
     assert task_1.bias_at_theta[0] == pytest.approx(0.025, abs=0.003)
 
 
-def test_the_variance_is_the_expected_loss(task_1: ist.WidthChoice) -> None:
+def test_the_variance_is_the_expected_loss(task_1: WidthChoice) -> None:
     assert task_1.variance[0] == pytest.approx(15.428, abs=0.02)
 
 
-def test_the_saturation(task_1: ist.WidthChoice) -> None:
+def test_the_saturation(task_1: WidthChoice) -> None:
     """0.28% of |s^KSA| above 3.6, by a direct sum in float64 over a million events."""
     assert task_1.saturation[0] == pytest.approx(0.0028, abs=0.0003)
 
 
-def test_the_region_is_that_of_the_prior(task_1: ist.WidthChoice) -> None:
+def test_the_region_is_that_of_the_prior(task_1: WidthChoice) -> None:
     np.testing.assert_allclose(task_1.theta_low, 0.5)
     np.testing.assert_allclose(task_1.theta_high, 5.0)
 

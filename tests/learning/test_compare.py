@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import inferostatic as ist
 from inferostatic.learning import compare as module
-from inferostatic.learning.compare import _groups, _Jury, _setting
+from inferostatic.learning.compare import Comparison, _check_setting, _groups, _TestSets
 
 PRIOR = ist.Uniform([-2.0], [2.0])
 NETWORK = ist.MLP((8, 8), output_bias=False)
@@ -27,7 +27,7 @@ def events() -> ist.Events:
 
 
 @pytest.fixture(scope="module")
-def comparison(events: ist.Events) -> ist.Comparison:
+def comparison(events: ist.Events) -> Comparison:
     settings = [
         ist.Setting(network=NETWORK, training=LAZY, name="lazy"),
         ist.Setting(network=NETWORK, training=QUICK, name="good"),
@@ -39,7 +39,7 @@ def comparison(events: ist.Events) -> ist.Comparison:
     return ist.compare(events, settings, seed=1)
 
 
-def test_the_worst_is_found_beyond_its_error(comparison: ist.Comparison) -> None:
+def test_the_worst_is_found_beyond_its_error(comparison: Comparison) -> None:
     assert comparison.names[-1] == "lazy"
     assert comparison.excess[-1] > 5 * comparison.error[-1] > 0
     assert comparison.excess[0] == comparison.error[0] == 0
@@ -48,7 +48,7 @@ def test_the_worst_is_found_beyond_its_error(comparison: ist.Comparison) -> None
     assert comparison.best is comparison.estimators[0]
 
 
-def test_the_table_can_be_read(comparison: ist.Comparison) -> None:
+def test_the_table_can_be_read(comparison: Comparison) -> None:
     lines = repr(comparison).splitlines()
     assert len(lines) == 6
     assert "above the best" in lines[0]
@@ -58,7 +58,7 @@ def test_the_table_can_be_read(comparison: ist.Comparison) -> None:
 def test_settings_alike_but_for_features_and_decay_form_one_batch() -> None:
     other = dataclasses.replace(QUICK, weight_decay=0.3)
     settings = [
-        _setting(s)
+        _check_setting(s)
         for s in (
             ist.Setting(network=NETWORK, training=QUICK),
             ist.Setting(network=ist.Potential(NETWORK, ist.Quantile()), training=other),
@@ -99,7 +99,7 @@ def test_the_yardstick_is_the_loss_of_multi_scale_candidates(
 ) -> None:
     """For the exact density it is lower than for anything else, and equals its own formula."""
     monkeypatch.setattr(module, "Estimator", _Exact)
-    jury = _Jury(events[:500], seed=1)
+    jury = _TestSets(events[:500], seed=1)
     exact: Any = _Exact()
     losses = jury.losses(exact)
     theta = jury.thetas[..., 0].astype(float)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.density_estimator import DensityEstimator
-from inferostatic.estimator import CapabilityError
+from inferostatic.estimator.density import DensityEstimator
+from inferostatic.estimator.estimator import CapabilityError
+from inferostatic.learning.arguments import as_architecture
+from inferostatic.learning.dataset.memory import split_rows
 from inferostatic.learning.density_methods import NDE, SCANDAL
-from inferostatic.learning.fit import as_architecture
-from inferostatic.learning.supplied import split_of
-from inferostatic.models.flow import DensityModel, Flow, MixtureFlow
-from inferostatic.models.invertible import log_jacobian
+from inferostatic.models.features.invertible import log_jacobian
+from inferostatic.models.flows.flow import DensityModel, Flow, MixtureFlow
 from inferostatic.models.members import with_network
 
 pytest.importorskip("flowjax")
@@ -135,7 +135,7 @@ def test_conditional_draws(trained: DensityEstimator) -> None:
 
 def test_the_loss_is_that_of_the_features(trained: DensityEstimator) -> None:
     """So it differs from −ln p̂ by the mean of ln|du/dx|, which training need not know."""
-    data, split = events(), split_of(3000, 0.1, 4)
+    data, split = events(), split_rows(3000, 0.1, 4)
     held = data[split.validation]
     one = dataclasses.replace(
         trained,
@@ -212,7 +212,7 @@ def test_a_density_and_its_score_are_evaluated_at_once_to_the_same_loss() -> Non
     model = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, fitted.model.network)
     model = with_network(fitted.model, model)
     keys = jax.random.split(jax.random.key(1), 30)
-    records = jax.vmap(lambda row, key: method.supervise(row, supply.law, key=key))(
+    records = jax.vmap(lambda row, key: method.supervise(row, supply.distribution, key=key))(
         supply.rows, keys
     )
     x = jnp.asarray(some.x, jnp.float32)

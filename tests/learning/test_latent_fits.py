@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.events.pool import WeightedPool
+from inferostatic.events.morphing.weighted_pool import WeightedPool
 
 CHAIN = ist.toys.GaussianChain()
 PRIOR = ist.Uniform([-1.0, -0.5], [1.0, 0.5], names=["mean", "log_width"])
@@ -105,7 +105,7 @@ def test_latent_arrays_are_read_from_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("inferostatic.learning.supplied.READ_WHOLE", 0)
+    monkeypatch.setattr("inferostatic.learning.dataset.build.READ_WHOLE", 0)
     arrays = {"x": events.x, "theta": events.theta, "z": events.latent["z"]}
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array.astype(np.float32))
@@ -128,7 +128,8 @@ def test_morphing_weights_teach_the_exact_ratios() -> None:
     benchmarks = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1.0]])
     weights = toy.weights(z, benchmarks, theta=np.zeros(2))
     morphing = ist.Morphing(toy.powers, benchmarks).with_sample(weights)
-    events = ist.morphed_events(x, weights, morphing, prior, 6000, seed=3, progress_bar=False)
+    pool = ist.WeightedPool(x, weights, morphing)
+    events = pool.events(prior, 6000, seed=3, progress_bar=False)
     assert ist.checks.latent(events).passed
     found = ist.fit(events, ist.ALICES(), network=NETWORK, training=QUICK, seed=2)
     rng = np.random.default_rng(5)
@@ -148,7 +149,7 @@ def test_a_pool_and_its_events_at_a_reference_teach_the_ratio_to_it() -> None:
     benchmarks = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1.0]])
     weights = toy.weights(z, benchmarks, theta=np.zeros(2))
     morphing = ist.Morphing(toy.powers, benchmarks)
-    pool = WeightedPool(x, weights, ("x0", "x1"), tuple("abcdefg"), morphing)
+    pool = WeightedPool(x, weights, morphing, weight_names=tuple("abcdefg"))
     events = pool.events(prior, 3000, seed=3, progress_bar=False)
     same = events.latent.joint
     assert isinstance(same, ist.Morphing)

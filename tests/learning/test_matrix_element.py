@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import inferostatic as ist
-from inferostatic.learning.matrix_element import MatrixElement
-from inferostatic.models.flow import Flow, MixtureFlow
+from inferostatic.estimator.matrix_element import MatrixElement
+from inferostatic.models.flows.flow import Flow, MixtureFlow
 from inferostatic.models.matrix_element import (
     DEGREES,
     MEM,

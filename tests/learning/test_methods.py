@@ -68,7 +68,7 @@ def asked(
     shapes = architecture.shapes(np.asarray(supply.rows.x), *PRIOR.centre_and_scale)
     model = architecture.build(shapes, key=jax.random.key(seed))
     keys = jax.random.split(jax.random.key(seed + 1), len(supply.weight))
-    supervise = jax.vmap(lambda row, key: method.supervise(row, supply.law, key=key))
+    supervise = jax.vmap(lambda row, key: method.supervise(row, supply.distribution, key=key))
     return model, supply.rows.x, eqx.filter_jit(supervise)(supply.rows, keys)
 
 
@@ -98,9 +98,11 @@ def test_a_mixture_is_the_weighted_sum_of_its_parts():
 
 def test_a_mixture_can_be_trusted_where_all_its_parts_can():
     narrow, wide = ist.KSE(ist.Delta([0.3, 0.1])), ist.KSE(ist.Delta([0.1, 0.2]))
-    law = ist.Mix([(1.0, ist.KCE()), (1.0, narrow), (1.0, wide)]).supply(stored_events()).law
-    np.testing.assert_allclose(law.low, [-0.7, 0.7], rtol=1e-6)
-    np.testing.assert_allclose(law.high, [0.7, 1.8], rtol=1e-6)
+    distribution = (
+        ist.Mix([(1.0, ist.KCE()), (1.0, narrow), (1.0, wide)]).supply(stored_events()).distribution
+    )
+    np.testing.assert_allclose(distribution.low, [-0.7, 0.7], rtol=1e-6)
+    np.testing.assert_allclose(distribution.high, [0.7, 1.8], rtol=1e-6)
 
 
 def test_a_mixture_counts_losses_beyond_their_limit():
@@ -170,13 +172,13 @@ def test_names_are_compositions():
         assert str(method) == name
         assert type(method.supervision) is supervision
         assert type(method.loss) is loss
-    for method, law in [
+    for method, distribution in [
         (ist.KCE(), ist.MultiScale()),
         (ist.KCE(kernel), AroundCentre(kernel)),
         (ist.KCE(ist.Independent()), FromPrior()),
         (ist.KCE(ist.MultiScale(0.1)), ist.MultiScale(0.1)),
     ]:
-        assert method.supervision == CandidateSets(law, 15)
+        assert method.supervision == CandidateSets(distribution, 15)
     assert ist.KLRE(kernel).supervision == LabelledPairs(KernelPairs(kernel))
 
 
@@ -217,7 +219,7 @@ def test_labels_follow_the_sign_convention():
     method = ist.CARL()
     supply = method.supply(events)
     keys = jax.random.split(jax.random.key(5), 300)
-    supervise = jax.vmap(lambda row, key: method.supervise(row, supply.law, key=key))
+    supervise = jax.vmap(lambda row, key: method.supervise(row, supply.distribution, key=key))
     records = supervise(supply.rows, keys)
     assert isinstance(records, LabelledPair)
     log_r = jax.vmap(lambda record, x: record.ask(Truth(), x))(records, supply.rows.x)

@@ -11,8 +11,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import inferostatic as ist
-from inferostatic.learning.loop import Examples, Job, fixed_records, mean_losses
+from inferostatic.learning.dataset.examples import Examples
 from inferostatic.learning.methods import AbstractMethod
+from inferostatic.learning.training.steps import Job, fix_records, mean_losses
 from inferostatic.models.potential import PotentialModel
 
 PRIOR = ist.Uniform([-1.0, 0.5], [1.0, 2.0])
@@ -64,14 +65,14 @@ def make_job(method: AbstractMethod, events: ist.Events) -> tuple[Job, jax.Array
     model = NETWORK.build(shapes, key=jax.random.key(3))
     assert isinstance(model, PotentialModel)
     weights, _ = ravel_pytree(eqx.filter(model.network, eqx.is_inexact_array))
-    job = Job(model, method, supply.law, ist.Training(epochs=1), 1)
+    job = Job(model, method, supply.distribution, ist.Training(epochs=1), 1)
     examples = Examples(
         features=supply.rows.x,
         weight=jnp.asarray(supply.weight, jnp.float32),
         records=None,
         rows=supply.rows,
     )
-    return job, weights, fixed_records(job, examples, jax.random.key(4))
+    return job, weights, fix_records(job, examples, jax.random.key(4))
 
 
 @eqx.filter_jit
@@ -152,18 +153,18 @@ def points_with(weight: Any, repeats: list[int]) -> ist.Events:
 
 def test_the_law_of_stored_theta_counts_weights():
     # np.unique sorts the points: −0.3, 0, 0.5.
-    weighted = points_with([2.0, 1.0, 3.0, 0.5, 0.5], [2, 1, 2]).stored_law()
-    repeated = points_with(None, [3, 3, 1]).stored_law()
+    weighted = points_with([2.0, 1.0, 3.0, 0.5, 0.5], [2, 1, 2]).stored_prior()
+    repeated = points_with(None, [3, 3, 1]).stored_prior()
     np.testing.assert_allclose(weighted.probability, [1 / 7, 3 / 7, 3 / 7], rtol=1e-6)
     np.testing.assert_array_equal(weighted.points, repeated.points)
     np.testing.assert_allclose(weighted.probability, repeated.probability, rtol=1e-6)
-    signed = points_with([2.0, 1.0, 1.0, -1.0, 3.0, 1.0], [2, 3, 1]).stored_law()
+    signed = points_with([2.0, 1.0, 1.0, -1.0, 3.0, 1.0], [2, 3, 1]).stored_prior()
     np.testing.assert_allclose(signed.probability, [1 / 7, 3 / 7, 3 / 7], rtol=1e-6)
 
 
 def test_points_whose_weights_cancel_have_no_law():
     with pytest.raises(ValueError, match="1 parameter point.s. have a total weight that is not"):
-        points_with([1.0, 1.0, 1.0, 1.0, -1.0], [2, 1, 2]).stored_law()
+        points_with([1.0, 1.0, 1.0, 1.0, -1.0], [2, 1, 2]).stored_prior()
     with pytest.raises(ValueError, match="total weight that is not positive"):
         ist.CARL().supply(points_with([1.0, 1.0, 1.0, 1.0, -1.0], [2, 1, 2]))
 
@@ -171,8 +172,8 @@ def test_points_whose_weights_cancel_have_no_law():
 @pytest.mark.parametrize("name", ["CARL", "KCE independent", "KCE fixed"])
 def test_candidates_from_stored_points_follow_the_weights(name):
     weight = np.array([2.0, 1.0, 3.0, 0.5, 0.5])
-    weighted = METHODS[name].supply(points_with(weight, [2, 1, 2])).law.prior
-    repeated = METHODS[name].supply(points_with(None, [3, 3, 1])).law.prior
+    weighted = METHODS[name].supply(points_with(weight, [2, 1, 2])).distribution.prior
+    repeated = METHODS[name].supply(points_with(None, [3, 3, 1])).distribution.prior
     assert isinstance(weighted, ist.Discrete)
     assert isinstance(repeated, ist.Discrete)
     np.testing.assert_allclose(weighted.probability, repeated.probability, rtol=1e-6)

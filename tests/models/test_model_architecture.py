@@ -10,8 +10,8 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.models.architecture import AbstractArchitecture, Shapes
-from inferostatic.models.features import Affine, Identity
-from inferostatic.models.networks import MLPNetwork, parameter_count
+from inferostatic.models.features.features import Affine, IdentityMap
+from inferostatic.models.networks.networks import MLPNetwork, parameter_count
 
 Array = jax.Array
 
@@ -77,8 +77,8 @@ def test_the_papers_networks_see_raw_inputs(
 ) -> None:
     del count, sizes
     model = architecture.build(shapes_for(architecture), key=jax.random.key(1))
-    assert isinstance(model.x_features, Identity)
-    assert isinstance(model.theta_features, Identity)
+    assert isinstance(model.x_features, IdentityMap)
+    assert isinstance(model.theta_features, IdentityMap)
 
 
 def test_what_the_papers_networks_compute() -> None:

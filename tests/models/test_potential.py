@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import as_array, in_float64, random_model
 
 import inferostatic as ist
 from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.models.direct import RatioModel, ScoreModel
 from inferostatic.models.potential import FORWARD_SCORE_DIM, PotentialModel
 from inferostatic.supervision.records import Capability
+from random_models import as_array, in_float64, random_model
 
 Array = jax.Array
 EPS = float(np.finfo(np.float32).eps)

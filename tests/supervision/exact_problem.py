@@ -22,7 +22,7 @@ from scipy.special import expit
 import inferostatic as ist
 from inferostatic.learning.methods import AbstractMethod
 from inferostatic.supervision.records import Capability, Row
-from inferostatic.supervision.supervision import StoredLaw
+from inferostatic.supervision.supervision import ThetaDistribution
 
 LOW, HIGH = np.array([-1.0, -0.6]), np.array([1.5, 0.8])
 BOX = ist.Uniform(LOW, HIGH)
@@ -123,18 +123,22 @@ def _gradients(
 
 @eqx.filter_jit
 def _supervised_gradients(
-    method: AbstractMethod, rows: Row, law: StoredLaw, keys: Array, log_reference: Reference | None
+    method: AbstractMethod,
+    rows: Row,
+    distribution: ThetaDistribution,
+    keys: Array,
+    log_reference: Reference | None,
 ) -> Array:
-    records = jax.vmap(lambda row, key: method.supervise(row, law, key=key))(rows, keys)
+    records = jax.vmap(lambda row, key: method.supervise(row, distribution, key=key))(rows, keys)
     return _gradients(method, rows.x, records, log_reference)
 
 
 @eqx.filter_jit
 def supervised_gradients(
-    method: AbstractMethod, rows: Row, law: StoredLaw, keys: Array, at: Array
+    method: AbstractMethod, rows: Row, distribution: ThetaDistribution, keys: Array, at: Array
 ) -> Array:
     """The derivative of each event's loss, at a potential that is tilted by `at`."""
-    records = jax.vmap(lambda row, key: method.supervise(row, law, key=key))(rows, keys)
+    records = jax.vmap(lambda row, key: method.supervise(row, distribution, key=key))(rows, keys)
     return _gradients(method, rows.x, records, None, at)
 
 
@@ -148,7 +152,7 @@ def gradient_z(
     """z values of the expected gradients on stored events, one for each direction."""
     supply = method.supply(events)
     keys = jax.random.split(jax.random.key(seed), len(supply.weight))
-    gradients = _supervised_gradients(method, supply.rows, supply.law, keys, log_reference)
+    gradients = _supervised_gradients(method, supply.rows, supply.distribution, keys, log_reference)
     return z_of_mean(supply.weight[:, None] * np.asarray(gradients, np.float64))
 
 

@@ -2,7 +2,7 @@
 
 Exchangeability says that, given the set of candidates, every one of them is equally likely to be
 θ'. So the rank of θ' in the sorted set is uniform, also among sets that lie in one place or have
-one size. Three wrong laws fail the same test.
+one size. Three wrong ways fail the same test.
 """
 
 import equinox as eqx
@@ -15,14 +15,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 import inferostatic as ist
 from inferostatic.supervision.candidates import (
-    AbstractCandidateLaw,
+    AbstractCandidates,
     AroundCentre,
     CandidateSets,
     FromPrior,
     MultiScale,
 )
 from inferostatic.supervision.records import Row
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -31,19 +31,21 @@ OTHERS = 7
 
 
 @eqx.filter_jit
-def _sets(law: AbstractCandidateLaw, prior: AbstractPrior, keys: Array) -> Array:
+def _sets(candidates: AbstractCandidates, prior: AbstractPrior, keys: Array) -> Array:
     def one(key: Array) -> Array:
         first, second = jax.random.split(key)
         theta = prior.draw(key=first)
         row = Row(x=jnp.zeros(1), theta=theta, is_reference=jnp.zeros(()))
-        return jnp.concatenate([theta[None], law.candidates(row, prior, OTHERS, key=second)])
+        return jnp.concatenate([theta[None], candidates.draw(row, prior, OTHERS, key=second)])
 
     return jax.vmap(one)(keys)
 
 
-def draw_sets(law: AbstractCandidateLaw, prior: AbstractPrior, seed: int = 1) -> np.ndarray:
+def draw_sets(candidates: AbstractCandidates, prior: AbstractPrior, seed: int = 1) -> np.ndarray:
     """Candidate sets, shape (n, K+1, d), with θ' first."""
-    return np.asarray(_sets(law, prior, jax.random.split(jax.random.key(seed), N)), np.float64)
+    return np.asarray(
+        _sets(candidates, prior, jax.random.split(jax.random.key(seed), N)), np.float64
+    )
 
 
 def rank_of_first(values: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -80,7 +82,7 @@ FALLING = ist.CustomPrior(
     lambda key: jax.random.exponential(key, (2,)), lambda theta: -jnp.sum(theta), low=0.0
 )
 
-RIGHT: dict[str, tuple[AbstractCandidateLaw, AbstractPrior]] = {
+RIGHT: dict[str, tuple[AbstractCandidates, AbstractPrior]] = {
     "multi-scale, box": (MultiScale(), BOX),
     "multi-scale, normal": (MultiScale(), NORMAL),
     "multi-scale, half normal": (MultiScale(0.1, 0.5), HALF),
@@ -103,47 +105,55 @@ def test_candidates_hide_the_true_one(name):
     assert np.mean(np.any(sets[:, 1:] != sets[:, :1], axis=(1, 2))) > 0.5
 
 
-class NoCentre(AbstractCandidateLaw):
+class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         size = jnp.asarray(0.3, jnp.float32)
         keys = jax.random.split(key, number)
         return jax.vmap(lambda k: prior.step(row.theta, size, key=k))(keys)
 
 
-class TwoWidths(AbstractCandidateLaw):
+class TwoWidths(AbstractCandidates):
     """Wrong: one width for the centre, another one for the candidates."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         first, second, move, rest = jax.random.split(key, 4)
         narrow, wide = (jnp.exp(-3 * jax.random.uniform(k)) for k in (first, second))
         centre = prior.step(row.theta, narrow, key=move)
         return jax.vmap(lambda k: prior.step(centre, wide, key=k))(jax.random.split(rest, number))
 
 
-class WidthOfTheta(AbstractCandidateLaw):
+class WidthOfTheta(AbstractCandidates):
     """Wrong: a width that depends on θ'."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         move, rest = jax.random.split(key)
         size = 0.05 + 0.5 * row.theta[0]
         centre = prior.step(row.theta, size, key=move)
         return jax.vmap(lambda k: prior.step(centre, size, key=k))(jax.random.split(rest, number))
 
 
-class Clipped(AbstractCandidateLaw):
+class Clipped(AbstractCandidates):
     """Wrong: steps that leave the box are put on its wall."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         low, high = (jnp.asarray(edge, jnp.float32) for edge in BOX.support)
         t = jax.random.uniform(key, (number + 1, len(low)), minval=-1.0, maxval=1.0)
         steps = 0.3 * t * (high - low)[None]
@@ -201,12 +211,12 @@ def test_given_the_centre_the_true_one_is_like_the_others():
 
 
 def test_multi_scale_is_log_uniform_and_shared_within_an_event():
-    law = MultiScale(smallest=0.01, largest=0.1)
+    multi_scale = MultiScale(smallest=0.01, largest=0.1)
     # A box so large that steps are never folded, and starts in its middle.
     prior = ist.Uniform(0.0, 1.0)
     row = Row(x=jnp.zeros(1), theta=jnp.array([0.5]), is_reference=jnp.zeros(()))
     keys = jax.random.split(jax.random.key(2), 4000)
-    draw = jax.jit(jax.vmap(lambda key: law.candidates(row, prior, 200, key=key)))
+    draw = jax.jit(jax.vmap(lambda key: multi_scale.draw(row, prior, 200, key=key)))
     candidates = np.asarray(draw(keys), np.float64)[:, :, 0]
     # 200 uniform numbers on [c − f, c + f] span 2f·199/201 on average.
     fraction = np.ptp(candidates, axis=1) / 2 * 201 / 199
@@ -224,7 +234,7 @@ def test_records_put_the_true_one_first():
     supply = supervision.supply(events)
     for i in range(3):
         row = jax.tree.map(lambda leaf, i=i: leaf[i], supply.rows)
-        record = supervision.supervise(row, supply.law, key=jax.random.key(i))
+        record = supervision.supervise(row, supply.distribution, key=jax.random.key(i))
         assert record.thetas.shape == (5, 2)
         np.testing.assert_array_equal(record.thetas[0], row.theta)
         assert int(record.answer) == 0

@@ -26,10 +26,10 @@ from jaxtyping import Array, PRNGKeyArray
 import inferostatic as ist
 from inferostatic.learning.losses import SoftmaxCrossEntropy
 from inferostatic.learning.methods import AbstractMethod, Method
-from inferostatic.supervision.candidates import AbstractCandidateLaw, CandidateSets
-from inferostatic.supervision.pairs import AbstractPairLaw
+from inferostatic.supervision.candidates import AbstractCandidates, CandidateSets
+from inferostatic.supervision.pairs import AbstractPairs
 from inferostatic.supervision.records import Row
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -120,8 +120,12 @@ def test_reference_sample():
 # Wrong variants
 
 
-class ClippedPartner(AbstractPairLaw):
+class ClippedPartner(AbstractPairs):
     """Wrong: a partner outside the box is put on its wall."""
+
+    @property
+    def reads_x(self) -> bool:
+        return False
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -131,8 +135,12 @@ class ClippedPartner(AbstractPairLaw):
         return jnp.clip(theta + step, jnp.asarray(LOW, jnp.float32), jnp.asarray(HIGH, jnp.float32))
 
 
-class EscapingPartner(AbstractPairLaw):
+class EscapingPartner(AbstractPairs):
     """Wrong: a partner that leaves the support, from where no events ever come."""
+
+    @property
+    def reads_x(self) -> bool:
+        return False
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -141,12 +149,14 @@ class EscapingPartner(AbstractPairLaw):
         return theta + jax.random.uniform(key, (2,), minval=-0.5, maxval=0.5)
 
 
-class NoCentre(AbstractCandidateLaw):
+class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         size = jnp.asarray(0.4, jnp.float32)
         keys = jax.random.split(key, number)
         return jax.vmap(lambda k: prior.step(row.theta, size, key=k))(keys)

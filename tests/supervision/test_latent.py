@@ -97,23 +97,23 @@ def test_so_it_is_against_a_reference(with_reference: ist.Events, method: Abstra
 class _Inverted(FromJoint):
     """The joint ratio upside down."""
 
-    def _told(self, pair: LabelledPair, log_ratio: Array) -> Any:
-        return super()._told(pair, -log_ratio)
+    def _build_record(self, pair: LabelledPair, log_ratio: Array) -> Any:
+        return super()._build_record(pair, -log_ratio)
 
 
 class _Scaled(JointScore):
     """The joint score in another unit of θ."""
 
-    def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
-        record: Any = super().supervise(row, law, key=key)
+    def supervise(self, row: Any, distribution: Any, *, key: Any) -> Any:
+        record: Any = super().supervise(row, distribution, key=key)
         return eqx.tree_at(lambda r: r.target, record, 1.2 * record.target)
 
 
 class _WrongSign(JointScore):
     """MadMiner's sign of the score at θ1."""
 
-    def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
-        record: Any = super().supervise(row, law, key=key)
+    def supervise(self, row: Any, distribution: Any, *, key: Any) -> Any:
+        record: Any = super().supervise(row, distribution, key=key)
         sign = 1 - 2 * record.pair.label
         return eqx.tree_at(lambda r: r.target, record, sign * record.target)
 
@@ -156,12 +156,14 @@ def test_a_direct_ratio_learns_the_score_with_the_right_sign(events: ist.Events,
     supply = method.supply(events[:20_000])
 
     @eqx.filter_jit
-    def gradients(rows: Any, law: Any, keys: Array) -> Array:
-        records = jax.vmap(lambda row, key: method.supervise(row, law, key=key))(rows, keys)
+    def gradients(rows: Any, distribution: Any, keys: Array) -> Array:
+        records = jax.vmap(lambda row, key: method.supervise(row, distribution, key=key))(
+            rows, keys
+        )
         return jax.jacfwd(lambda c: method.losses_of(_ExactRatio(c), rows.x, records))(jnp.zeros(3))
 
     keys = jax.random.split(jax.random.key(2), 20_000)
-    values = np.asarray(gradients(supply.rows, supply.law, keys), np.float64)
+    values = np.asarray(gradients(supply.rows, supply.distribution, keys), np.float64)
     z = np.abs(values.sum(axis=0) / np.sqrt(np.square(values).sum(axis=0))).max()
     assert z < PASSES if sign > 0 else z > FAILS
 
@@ -170,13 +172,13 @@ def test_alpha_is_stated_in_a_unit_of_theta(events: ist.Events) -> None:
     """With u given, the score term is α Σ u² (ŝ − t)², whatever the law of θ or the network."""
     method = ist.ALICES(0.7, unit=[2.0, 0.5])
     supply = method.supply(events[:100])
-    assert supply.law.unit is not None
-    np.testing.assert_allclose(supply.law.unit, [2.0, 0.5])
-    unstated = ist.ALICES().supply(events[:100]).law.unit
+    assert supply.distribution.unit is not None
+    np.testing.assert_allclose(supply.distribution.unit, [2.0, 0.5])
+    unstated = ist.ALICES().supply(events[:100]).distribution.unit
     assert unstated is not None
     np.testing.assert_allclose(unstated, np.array([2.5, 1.4]) / np.sqrt(12), rtol=1e-5)
     record = method.methods[1].supervise(
-        jax.tree.map(lambda leaf: leaf[3], supply.rows), supply.law, key=jax.random.key(0)
+        jax.tree.map(lambda leaf: leaf[3], supply.rows), supply.distribution, key=jax.random.key(0)
     )
     x, z, theta = events.x[3], events.latent["z"][3], events.theta[3]
     t0 = 2 * (z[0] - theta[0])
@@ -266,7 +268,7 @@ def test_the_stored_pair_is_the_one_that_is_asked_about(
     for row, sign in ((3, 1.0), (-3, -1.0)):
         record: Any = method.supervise(
             jax.tree.map(lambda leaf, row=row: leaf[row], supply.rows),
-            supply.law,
+            supply.distribution,
             key=jax.random.key(0),
         )
         own = latent["partner"] if sign < 0 else stored_against_reference.theta
@@ -279,8 +281,8 @@ def test_the_stored_pair_is_the_one_that_is_asked_about(
 class _TaughtEverywhere(JointScore):
     """The joint score of events at the reference taken for 0."""
 
-    def supervise(self, row: Any, law: Any, *, key: Any) -> Any:
-        record: Any = super().supervise(row, law, key=key)
+    def supervise(self, row: Any, distribution: Any, *, key: Any) -> Any:
+        record: Any = super().supervise(row, distribution, key=key)
         return eqx.tree_at(lambda r: r.weight, record, record.pair.weight)
 
 
@@ -489,8 +491,8 @@ def test_a_local_score_uses_the_events_at_its_reference(with_reference: ist.Even
     method = ist.SALLY(reference=[0.25, 0.1])
     supply = method.supply(with_reference)
     assert len(supply.weight) == N // 2
-    np.testing.assert_allclose(supply.law.low, [0.25, 0.1])
-    np.testing.assert_allclose(supply.law.high, [0.25, 0.1])
+    np.testing.assert_allclose(supply.distribution.low, [0.25, 0.1])
+    np.testing.assert_allclose(supply.distribution.high, [0.25, 0.1])
     with pytest.raises(ValueError, match="none of the 30000 events was simulated at the reference"):
         method.supply(with_reference[: N // 2])
 
@@ -540,7 +542,7 @@ def test_gradients_have_the_same_mean_and_less_variance(
     found = []
     for method in (hard, soft):
         supply = method.supply(events)
-        slopes = supervised_gradients(method, supply.rows, supply.law, keys, at)
+        slopes = supervised_gradients(method, supply.rows, supply.distribution, keys, at)
         found.append(np.asarray(slopes, np.float64))
     difference = found[0] - found[1]
     z = difference.mean(axis=0) / difference.std(axis=0) * np.sqrt(N)

@@ -28,7 +28,7 @@ def parts_of(record: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def stored_pairs(method: Method, events: ist.Events, seed: int = 3) -> LabelledPair:
     supply = method.supply(events)
     keys = jax.random.split(jax.random.key(seed), len(events))
-    record = supervise_many(method.supervision, supply.rows, supply.law, keys)
+    record = supervise_many(method.supervision, supply.rows, supply.distribution, keys)
     assert isinstance(record, LabelledPair)
     return record
 
@@ -108,8 +108,8 @@ def test_independent_pairs_are_independent_draws_from_the_prior():
     theta0, theta1, label = parts_of(records.record)
     for theta in (theta0, theta1):
         for i in (0, 1):
-            law = stats.uniform(LOW[i], HIGH[i] - LOW[i])
-            assert stats.kstest(theta[:, i], law.cdf).pvalue > 1e-4
+            distribution = stats.uniform(LOW[i], HIGH[i] - LOW[i])
+            assert stats.kstest(theta[:, i], distribution.cdf).pvalue > 1e-4
     table = np.corrcoef(np.concatenate([theta0.T, theta1.T, label[None]]))
     assert np.abs(table - np.eye(5)).max() < PASSES / np.sqrt(20_000)
 
@@ -158,7 +158,7 @@ def test_custom_partners_of_stored_events():
 
 
 def test_custom_pairs_must_be_traceable():
-    sentence = "user-supplied pair law is used inside the compiled loop and must be JAX-traceable"
+    sentence = "user-supplied distribution of pairs is used inside the compiled loop and must be"
 
     def branching(key: Array) -> tuple[Array, Array]:
         u = jax.random.uniform(key, (2,))

@@ -32,7 +32,7 @@ def reference_events(n: int, seed: int, weight: np.ndarray | None = None) -> ist
 def supervised(method: Method, events: ist.Events, seed: int = 3) -> tuple[Supply, object]:
     supply = method.supply(events)
     keys = jax.random.split(jax.random.key(seed), len(supply.weight))
-    return supply, supervise_many(method.supervision, supply.rows, supply.law, keys)
+    return supply, supervise_many(method.supervision, supply.rows, supply.distribution, keys)
 
 
 def point_log_ratio(x: np.ndarray, record: object) -> tuple[np.ndarray, np.ndarray]:
@@ -167,7 +167,7 @@ def test_refusals():
 def test_the_reference_point_belongs_to_the_trusted_region():
     theta = np.concatenate([np.repeat([[0.0, 0.0], [0.5, 0.5]], 5, axis=0), [[2.0, -1.0]] * 3])
     events = ist.Events(x=np.zeros((13, 2)), theta=theta)
-    law = ist.CARL(reference=[2.0, -1.0]).supply(events).law
-    np.testing.assert_allclose(law.low, [0.0, -1.0])
-    np.testing.assert_allclose(law.high, [2.0, 0.5])
-    assert math.isclose(float(np.sum(law.prior.probability)), 1.0, rel_tol=1e-6)  # type: ignore[attr-defined]
+    distribution = ist.CARL(reference=[2.0, -1.0]).supply(events).distribution
+    np.testing.assert_allclose(distribution.low, [0.0, -1.0])
+    np.testing.assert_allclose(distribution.high, [2.0, 0.5])
+    assert math.isclose(float(np.sum(distribution.prior.probability)), 1.0, rel_tol=1e-6)  # type: ignore[attr-defined]

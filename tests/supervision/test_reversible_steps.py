@@ -18,7 +18,7 @@ from scipy import stats
 
 import inferostatic as ist
 from inferostatic.supervision.pairs import MOST_POINTS, kernel_step
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -139,8 +139,8 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernel_step_is_reversible(name):
-    law, kernel = KERNELS[name]
-    prior = PRIORS[law]
+    distribution, kernel = KERNELS[name]
+    prior = PRIORS[distribution]
     moved = worst_z(prior, lambda theta, _, key: kernel_step(prior, kernel, theta, key=key))
     assert moved < PASSES
 

@@ -24,9 +24,9 @@ from inferostatic.learning.methods import Method
 from inferostatic.supervision.difference import AbstractDifference
 from inferostatic.supervision.kernels import AbstractKernel, AbstractProductKernel, Width
 from inferostatic.supervision.records import Row, ScoreTarget
-from inferostatic.supervision.supervision import StoredLaw, supervise_many
+from inferostatic.supervision.supervision import ThetaDistribution, supervise_many
 from inferostatic.supervision.targets import KernelScore
-from inferostatic.world.prior import AbstractPrior
+from inferostatic.world.priors.prior import AbstractPrior
 from inferostatic.world.toys import Dirichlet
 
 pytestmark = pytest.mark.usefixtures("strict")
@@ -293,7 +293,7 @@ def form_2_limit(
     Jacobian of the map. `change_…` multiply in what a wrong implementation would have.
     """
     low, high = prior.support
-    law = StoredLaw(prior, low, high)
+    distribution = ThetaDistribution(prior, low, high)
     top, bottom = np.zeros(theta.shape), np.zeros(len(theta))
     for step, probability in zip(*displacements(kernel, theta.shape[1], nodes=6), strict=True):
         origin, jacobian = start_of(kernel, x, theta, step)
@@ -305,7 +305,7 @@ def form_2_limit(
             is_reference=jnp.zeros(len(x)),
         )
         keys = jax.random.split(jax.random.key(0), len(x))
-        record = supervise_many(supervision, rows, law, keys)
+        record = supervise_many(supervision, rows, distribution, keys)
         assert isinstance(record, ScoreTarget)
         np.testing.assert_allclose(record.theta, theta, atol=1e-5)
         target, weight = np.asarray(record.target, np.float64), np.asarray(record.weight)
@@ -441,7 +441,7 @@ def test_form_2_in_two_dimensions():
 def supervised(method: Method, events: ist.Events, seed: int) -> tuple[Any, ScoreTarget]:
     supply = method.supply(events)
     keys = jax.random.split(jax.random.key(seed), len(events))
-    record = supervise_many(method.supervision, supply.rows, supply.law, keys)
+    record = supervise_many(method.supervision, supply.rows, supply.distribution, keys)
     assert isinstance(record, ScoreTarget)
     return supply, record
 
@@ -461,8 +461,8 @@ def test_form_2_on_stored_events_regresses_to_the_limit_of_form_1(kernel):
     inside = np.all((theta >= LOW + widths) & (theta <= HIGH - widths), axis=1)
     np.testing.assert_array_equal(kept, inside)
     np.testing.assert_array_equal(weight[kept], 1.0)
-    np.testing.assert_allclose(supply.law.low, LOW + widths, rtol=1e-6)
-    np.testing.assert_allclose(supply.law.high, HIGH - widths, rtol=1e-6)
+    np.testing.assert_allclose(supply.distribution.low, LOW + widths, rtol=1e-6)
+    np.testing.assert_allclose(supply.distribution.high, HIGH - widths, rtol=1e-6)
     # Without the strip the same test fails.
     assert np.abs(weak_z(target, ksa, events.x, theta)).max() > FAILS
 
@@ -487,8 +487,8 @@ def test_weights_are_ratios_of_the_prior():
     theta = np.asarray(record.theta, np.float64)
     inside = np.all((theta > [-1 + 0.3, -2 + 0.3]) & (theta < [2 - 0.3, 3 - 0.3]), axis=1)
     normal: Any = stats.norm([0.0, 0.5], [1.0, 2.0])
-    law = [normal.pdf(t).prod(axis=1) for t in (theta, events.theta)]
-    expected = np.where(inside, law[0] / law[1], 0.0)
+    distribution = [normal.pdf(t).prod(axis=1) for t in (theta, events.theta)]
+    expected = np.where(inside, distribution[0] / distribution[1], 0.0)
     np.testing.assert_allclose(record.weight, expected, rtol=1e-4)
 
 

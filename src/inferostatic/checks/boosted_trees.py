@@ -11,14 +11,20 @@ import numpy as np
 
 from ..progress import Advance
 
-#: Bins of each observable, at quantiles.
+#: Bins of each observable, at quantiles: fine enough for any difference that events could show.
 BINS = 64
-#: Trees, the divisions from root to leaf, and the part of each tree's step that is taken.
-TREES, DEPTH, RATE = 60, 4, 0.15
-#: Fewest events in a leaf, and the weight of a prior belief that it has no say.
-FEWEST, RIDGE = 40, 1.0
+#: Trees: more do not lower the loss at this learning rate.
+TREES = 60
+#: Cuts from root to leaf, so that up to four observables interact.
+DEPTH = 4
+#: Part of each tree's step that is taken (the learning rate of boosting).
+RATE = 0.15
+#: Events in a leaf, at least, so that its value is more than noise.
+FEWEST_IN_LEAF = 40
+#: Added to the curvature of a leaf, as in ridge regression: draws its value towards zero.
+RIDGE = 1.0
 #: Largest step of a leaf in the log odds: negative weights can leave next to nothing to divide by.
-LARGEST = 2.0
+LARGEST_STEP = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +52,7 @@ class BoostedTrees:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Log odds of class 1, shape (n,)."""
-        codes = _codes(x, self.edges)
+        codes = _bin(x, self.edges)
         total = np.zeros(len(x))
         for tree in self.trees:
             total += tree.values[tree.leaves(codes)]
@@ -56,7 +62,7 @@ class BoostedTrees:
 def train_trees(
     x: np.ndarray, label: np.ndarray, weight: np.ndarray, advance: Advance
 ) -> BoostedTrees:
-    """Trees that tell class 1 from class 0; each class counts as much as the other.
+    """Trees that separate class 1 from class 0; each class counts as much as the other.
 
     Args:
         x: events, shape (n, D).
@@ -69,19 +75,19 @@ def train_trees(
     edges = tuple(
         np.unique(np.quantile(column, np.arange(1, BINS) / BINS, method="lower")) for column in x.T
     )
-    codes = _codes(x, edges)
+    codes = _bin(x, edges)
     total, trees = np.zeros(len(x)), []
     for _ in range(TREES):
         probability = 1 / (1 + np.exp(-total))
         slope, curvature = weight * (label - probability), weight * probability * (1 - probability)
-        tree, leaf = _grown(codes, slope, curvature)
+        tree, leaf = _grow(codes, slope, curvature)
         total += tree.values[leaf]
         trees.append(tree)
         advance(1)
     return BoostedTrees(edges, tuple(trees))
 
 
-def _codes(x: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
+def _bin(x: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
     """The number of the bin of each value, shape (D, n): one observable is read at a time."""
     return np.stack(
         [np.searchsorted(edge, values) for edge, values in zip(edges, x.T, strict=True)]
@@ -95,7 +101,7 @@ def _descend(
     return 2 * node + right
 
 
-def _grown(codes: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> tuple[Tree, np.ndarray]:
+def _grow(codes: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> tuple[Tree, np.ndarray]:
     """A tree that lowers the loss most, and the leaf of every event."""
     node = np.zeros(len(slope), np.int64)
     features, cuts = [], []
@@ -106,7 +112,9 @@ def _grown(codes: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> tuple
         node = _descend(codes, node, feature, cut)
     size = 2**DEPTH
     slopes, curvatures = (np.bincount(node, value, size) for value in (slope, curvature))
-    values = np.clip(RATE * slopes / (np.maximum(curvatures, 0) + RIDGE), -LARGEST, LARGEST)
+    values = np.clip(
+        RATE * slopes / (np.maximum(curvatures, 0) + RIDGE), -LARGEST_STEP, LARGEST_STEP
+    )
     return Tree(tuple(features), tuple(cuts), values), node
 
 
@@ -117,14 +125,16 @@ def _best_cuts(
     best = np.zeros(nodes)
     feature, cut = np.zeros(nodes, np.int64), np.full(nodes, BINS)
     for column, code in enumerate(codes):
-        place = node * BINS + code
+        bin_index = node * BINS + code
 
-        def left_and_right(value: np.ndarray | None, place: np.ndarray = place) -> np.ndarray:
-            sums = np.bincount(place, value, nodes * BINS).reshape(nodes, BINS).cumsum(axis=1)
+        def left_and_right(value: np.ndarray | None, at: np.ndarray = bin_index) -> np.ndarray:
+            sums = np.bincount(at, value, nodes * BINS).reshape(nodes, BINS).cumsum(axis=1)
             return np.stack([sums[:, :-1], sums[:, -1:] - sums[:, :-1]])
 
         slopes, curvatures = left_and_right(slope), left_and_right(curvature)
-        allowed = (left_and_right(None) >= FEWEST).all(axis=0) & (curvatures > 0).all(axis=0)
+        allowed = (left_and_right(None) >= FEWEST_IN_LEAF).all(axis=0) & (curvatures > 0).all(
+            axis=0
+        )
         parts = slopes**2 / (np.maximum(curvatures, 0) + RIDGE)
         whole = slopes.sum(axis=0) ** 2 / (np.maximum(curvatures.sum(axis=0), 0) + RIDGE)
         gain = np.where(allowed, parts.sum(axis=0) - whole, 0)

@@ -1,17 +1,17 @@
 """Closure of a reweighting: are reweighted events like events simulated where they should be?
 
-A classifier is trained to tell them apart on half of the events and judged on the other half, and
+A classifier is trained to separate them on half of the events and tested on the other half, and
 the reverse. If the weights are right it can only guess: the area under its ROC curve is 1/2. The
-same with the weights before shows what there was to tell. One observable at a time, distribution
-functions are compared.
+same with the weights before shows how different the samples were. One observable at a time,
+distribution functions are compared.
 """
 
 import dataclasses
 
 import numpy as np
 
-from ..inference.checked import checked_weight, effective_size
-from ..inference.reweight import Reweighting
+from ..inference.arguments import as_weight
+from ..inference.observables.reweight import Reweighting
 from ..inputs import (
     Input,
     as_rows,
@@ -22,18 +22,22 @@ from ..inputs import (
     require_order,
 )
 from ..progress import Advance, progress
+from ..tables import format_table
+from ..weights import effective_size
 from .boosted_trees import TREES, train_trees
 from .two_samples import Area, area_under_curve, kolmogorov_smirnov
 
-#: Fewest effective events of either sample in each half.
-FEWEST = 100
-#: Standard errors from 1/2, and the p-value over all observables, at which closure fails.
-TOLERATED, SMALLEST = 3.0, 0.003
+#: Effective events of either sample in each half, at least: fewer cannot train a classifier.
+FEWEST_EVENTS = 100
+#: Standard errors by which the area may exceed 1/2: 0.1% of right weights do by chance.
+TOLERATED_PULL = 3.0
+#: p-value over all observables below which closure fails, as rare as that pull on both sides.
+SMALLEST_P_VALUE = 0.003
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Closure:
-    """How well reweighted and directly simulated events can be told apart.
+    """How well reweighted and directly simulated events can be distinguished.
 
     Attributes:
         auc: area under the ROC curve with the new weights, on events not trained on; 1/2 if the
@@ -66,11 +70,17 @@ class Closure:
         the number of observables, is not below 0.003.
         """
         pull = (self.auc - 0.5) / self.auc_error
-        return bool(pull <= TOLERATED and self.p_value.min() * len(self.p_value) >= SMALLEST)
+        return bool(
+            pull <= TOLERATED_PULL and self.p_value.min() * len(self.p_value) >= SMALLEST_P_VALUE
+        )
 
     def summary(self) -> str:
         """The areas, and a line for each observable."""
-        span = max(map(len, self.x_names))
+        table = {
+            "observable": self.x_names,
+            "distance": [f"{distance:.4f}" for distance in self.distance],
+            "p": [f"{p:.2g}" for p in self.p_value],
+        }
         lines = [
             f"Closure: {'yes' if self.closes else 'NO'}, from {self.effective_size:,.0f} effective "
             f"reweighted and {self.direct_effective_size:,.0f} direct events",
@@ -78,9 +88,7 @@ class Closure:
             "right)",
             f"  AUC before      {self.unweighted_auc:.4f} ± {self.unweighted_auc_error:.4f}",
         ]
-        for name, distance, p in zip(self.x_names, self.distance, self.p_value, strict=True):
-            lines.append(f"  {name.ljust(span)}  distance {distance:.4f}, p = {p:.2g}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {line}" for line in format_table(table))])
 
     def __str__(self) -> str:
         """The lines of the summary."""
@@ -118,19 +126,19 @@ def closure(
     if len(direct) == 0:
         raise ValueError("there are no directly simulated events: x has no rows.")
     require_finite(direct, "x", "Remove or repair these events.")
-    direct_weight = checked_weight(weight, len(direct))
+    direct_weight = as_weight(weight, len(direct))
     sizes = [effective_size(w) for w in (reweighting.weight, direct_weight)]
-    if min(sizes) < 2 * FEWEST:
+    if min(sizes) < 2 * FEWEST_EVENTS:
         raise ValueError(
-            f"closure needs at least {2 * FEWEST} effective events on either side; got "
+            f"closure needs at least {2 * FEWEST_EVENTS} effective events on either side; got "
             f"{sizes[0]:.0f} reweighted and {sizes[1]:.0f} direct ones."
         )
     both = np.concatenate([reweighting.x, direct])
     label = np.repeat([0.0, 1.0], [len(reweighting.x), len(direct)])
-    half = _halves(label, as_seed(seed))
+    half = _assign_halves(label, as_seed(seed))
     with progress("closure", 4 * TREES) as advance:
         after, before = (
-            _area(both, label, np.concatenate([own, direct_weight]), half, advance)
+            _cross_validate(both, label, np.concatenate([own, direct_weight]), half, advance)
             for own in (reweighting.weight, reweighting.input_weight)
         )
     tests = [
@@ -150,7 +158,7 @@ def closure(
     )
 
 
-def _halves(label: np.ndarray, seed: int) -> np.ndarray:
+def _assign_halves(label: np.ndarray, seed: int) -> np.ndarray:
     """0 or 1 for every event, as many of each in either class."""
     rng = np.random.default_rng(seed)
     half = np.zeros(len(label), np.int64)
@@ -160,22 +168,21 @@ def _halves(label: np.ndarray, seed: int) -> np.ndarray:
     return half
 
 
-def _area(
+def _cross_validate(
     x: np.ndarray, label: np.ndarray, weight: np.ndarray, half: np.ndarray, advance: Advance
 ) -> Area:
     """The mean of the areas on each half, by a classifier trained on the other."""
     areas = []
     for number in (0, 1):
-        kept, held = half == number, half != number
+        training, test = half == number, half != number
         for k in (0.0, 1.0):
-            if weight[kept & (label == k)].sum() <= 0:
+            if weight[training & (label == k)].sum() <= 0:
                 raise ValueError(
                     "negative weights prevail in half of the events; give more events."
                 )
-        trees = train_trees(x[kept], label[kept], weight[kept], advance)
-        score = trees(x[held])
-        zero, one = label[held] == 0, label[held] == 1
-        own = weight[held]
+        trees = train_trees(x[training], label[training], weight[training], advance)
+        score, own = trees(x[test]), weight[test]
+        zero, one = label[test] == 0, label[test] == 1
         areas.append(area_under_curve(score[zero], own[zero], score[one], own[one]))
     first, second = areas
     # Not √(e₁² + e₂²)/2. Where there is nothing to learn, each classifier learns the noise d of its

@@ -1,8 +1,8 @@
 """Coverage of single-event posteriors, without sampling a single one.
 
-An event made at θ and M rivals drawn from the law of θ are exchangeable: given all M+1 and the
-event, each was the true one with probability softmax φ. So any quantity of θ, ranked among its
-rivals with these weights, is uniform for an exact potential, *at any M*. The quantity is a
+The θ of an event and M candidates drawn from the prior are exchangeable: given all M+1 and the
+event, each was the true one with probability softmax φ. So any quantity of θ, ranked among those of
+the candidates with these weights, is uniform for an exact potential, *at any M*. The quantity is a
 parameter for simulation-based calibration (SBC), the distance to a random point for TARP, and the
 posterior density for the expected coverage of highest-density sets.
 """
@@ -13,24 +13,48 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ..estimator import Estimator
+from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_count, warn_user
 from ..progress import progress
-from ..world.discrete import Discrete
-from .finding import Finding, effective_events, smallest, uniform_p_value
-from .held_out import FEWEST_EVENTS, HeldOut, derived, hold_out, told_before
+from ..weights import effective_size
+from ..world.priors.discrete import Discrete
+from .finding import Finding, combine_p_values, uniform_p_value
+from .validation_events import (
+    FEWEST_EVENTS,
+    ValidationEvents,
+    derive_seed,
+    select_events,
+    suppress_repeated_warnings,
+)
 
-#: Rivals for each of the events that share them, and such events at most: sharing makes ranks
-#: dependent, by a few per cent of their variance at this rate.
-RIVALS_PER_EVENT, MOST_SHARING = 64, 64
-#: Bins of ranks, and of posterior means for the ranks given the estimate.
-BINS, ESTIMATE_BINS = 10, 5
+#: Events that are ranked by default: coverage is then known to 0.01.
+DEFAULT_EVENTS = 2000
+#: Candidates for each event by default.
+DEFAULT_CANDIDATES = 1000
+#: By how much the number of candidates grows where few of them count.
+MORE_CANDIDATES = 8
+#: Candidates for each of the events that share them: sharing makes ranks dependent, by a few per
+#: cent of their variance at this rate.
+CANDIDATES_PER_EVENT = 64
+#: Events that share their candidates, at most, for the same reason.
+MOST_SHARING = 64
+#: Bins of ranks.
+BINS = 10
+#: Bins of ranks in each part of the posterior means, which has fewer events.
+RANK_BINS_GIVEN_ESTIMATE = 5
+#: Parts of equal numbers of posterior means, or of equal numbers of true θ.
+PARTS = 5
+#: Credible levels that are reported.
 LEVELS = np.array([0.5, 0.68, 0.9, 0.95])
+#: Credible levels that are named in the description.
+SHOWN_LEVELS = np.array([0.68, 0.95])
+#: Levels at which ranks are compared with uniform ones.
+COMPARED_LEVELS = np.linspace(0.05, 0.95, 19)
 #: Difference between nominal and actual coverage that is tolerated.
 TOLERATED_DIFFERENCE = 0.03
-#: Effective number of rivals below which ranks are mostly chance.
-FEWEST_RIVALS = 10.0
+#: Effective number of candidates below which ranks are mostly chance.
+FEWEST_CANDIDATES = 10.0
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -51,7 +75,7 @@ class Coverage:
         over_theta_error: its standard error.
         theta_edges: edges of those parts, shape (d, parts + 1).
         p_values: of "SBC" and "SBC given the estimate" for each parameter, "TARP", "density".
-        rivals: median effective number of rivals.
+        effective_candidates: median over events of the effective number of candidates.
         names: of the parameters.
         findings: the verdicts.
     """
@@ -69,14 +93,13 @@ class Coverage:
     over_theta_error: np.ndarray
     theta_edges: np.ndarray
     p_values: dict[str, np.ndarray]
-    rivals: float
+    effective_candidates: float
     names: tuple[str, ...]
     findings: tuple[Finding, ...]
 
     def curve(self, ranks: np.ndarray, levels: np.ndarray) -> np.ndarray:
         """Fraction of events with a rank up to each level: the diagonal if exact."""
-        below = np.asarray(ranks)[:, None] <= np.asarray(levels)
-        return self.weight @ below / self.weight.sum()
+        return _fraction_below(np.asarray(ranks), self.weight, np.asarray(levels))
 
     def __repr__(self) -> str:
         """The verdicts."""
@@ -87,57 +110,73 @@ def coverage(
     estimator: Estimator,
     events: Events,
     *,
-    most: int = 2000,
-    rivals: int = 1000,
+    most_events: int = DEFAULT_EVENTS,
+    candidates: int = DEFAULT_CANDIDATES,
     seed: int = 0,
     progress_bar: bool | None = None,
 ) -> Coverage:
-    """Test the posteriors of single held-out events, under the law that their θ follow.
+    """Test the posteriors of single validation events, under the prior that their θ follow.
 
     Args:
         estimator: a potential.
         events: that it was not trained on.
-        most: events used.
-        rivals: other θ for each event; eight times as many where few of them count.
-        seed: of the rivals and of the choice of events.
+        most_events: number of events used, at most.
+        candidates: other θ for each event; eight times as many where few of them count.
+        seed: of the candidates and of the choice of events.
         progress_bar: force the display on or off.
     """
-    held = hold_out(
+    selected = select_events(
         estimator,
         events,
-        most=as_count(most, "most"),
-        seed=seed,
-        kinds=(Estimator,),
         check="coverage",
+        kinds=(Estimator,),
+        most=as_count(most_events, "most_events"),
+        seed=seed,
     )
-    count = as_count(rivals, "rivals")
-    some = _Group(estimator, held, slice(0, FEWEST_EVENTS), held.rivals(count, derived(seed, 0)))
-    if np.median(some.effective) < 2 * FEWEST_RIVALS:
-        count *= 8
-    size = int(np.clip(count // RIVALS_PER_EVENT, 1, MOST_SHARING))
-    starts = range(0, len(held.x), size)
-    drawn = held.rivals(len(starts) * count, derived(seed, 1)).reshape(len(starts), count, -1)
-    # References of TARP may be any points that know nothing of the truth.
-    references = held.rivals(len(held.x), derived(seed, 2))
-    rng = np.random.default_rng(derived(seed, 3))
+    count = as_count(candidates, "candidates")
+    return compute_coverage(
+        estimator, selected, candidates=count, seed=seed, progress_bar=progress_bar
+    )
+
+
+def compute_coverage(
+    estimator: Estimator,
+    events: ValidationEvents,
+    *,
+    candidates: int = DEFAULT_CANDIDATES,
+    seed: int,
+    progress_bar: bool | None = None,
+) -> Coverage:
+    """The tests on events that are already selected, all of them."""
+    count = candidates
+    some = slice(0, FEWEST_EVENTS)
+    trial = _Ranking(estimator, events, some, events.draw_candidates(count, derive_seed(seed, 0)))
+    if np.median(trial.effective) < 2 * FEWEST_CANDIDATES:
+        count *= MORE_CANDIDATES
+    size = int(np.clip(count // CANDIDATES_PER_EVENT, 1, MOST_SHARING))
+    starts = range(0, len(events.x), size)
+    drawn = events.draw_candidates(len(starts) * count, derive_seed(seed, 1))
+    # References of TARP may be any points that are independent of the truth.
+    references = events.draw_candidates(len(events.x), derive_seed(seed, 2))
+    rng = np.random.default_rng(derive_seed(seed, 3))
     parts = []
-    with progress("ranking θ among others", len(held.x), show=progress_bar) as advance:
-        for start, theta in zip(starts, drawn, strict=True):
-            rows = slice(start, min(start + size, len(held.x)))
-            parts.append(_Group(estimator, held, rows, theta).ranks(references[rows], rng))
+    with progress("ranking θ among candidates", len(events.x), show=progress_bar) as advance:
+        for start, theta in zip(starts, drawn.reshape(len(starts), count, -1), strict=True):
+            rows = slice(start, min(start + size, len(events.x)))
+            parts.append(_Ranking(estimator, events, rows, theta).ranks(references[rows], rng))
             advance(rows.stop - rows.start)
     ranks = _Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-    if np.median(ranks.effective) < FEWEST_RIVALS:
+    if np.median(ranks.effective) < FEWEST_CANDIDATES:
         warn_user(
-            f"of {count} other θ only {np.median(ranks.effective):.1f} compete with the true one "
-            "for a typical event, so coverage is tested with little power; raise rivals=, or give "
-            "events from a narrower prior."
+            f"of {count} candidate θ only {np.median(ranks.effective):.1f} compete with the true "
+            "one for a typical event, so coverage is tested with little power; raise candidates=, "
+            "or give events from a narrower prior."
         )
-    return _record(held, ranks, estimator.theta_names)
+    return _summarise(events, ranks, estimator.theta_names)
 
 
 class _Ranks(NamedTuple):
-    """Of the parameters, the distance and the density; posterior mean; effective rivals."""
+    """Of the parameters, the distance and the density; posterior mean; effective candidates."""
 
     parameters: np.ndarray
     distance: np.ndarray
@@ -146,33 +185,33 @@ class _Ranks(NamedTuple):
     effective: np.ndarray
 
 
-class _Group:
-    """Some events and their rivals, with the probability that each was the true θ."""
+class _Ranking:
+    """Some events and the candidates that they share, with the probability of each θ."""
 
     def __init__(
-        self, estimator: Estimator, held: HeldOut, rows: slice, rivals: np.ndarray
+        self, estimator: Estimator, events: ValidationEvents, rows: slice, candidates: np.ndarray
     ) -> None:
-        x, theta = held.x[rows], held.theta[rows]
-        with told_before():
+        x, theta = events.x[rows], events.theta[rows]
+        with suppress_repeated_warnings():
             own = estimator.potential(x, theta)[:, None]
-            potential = np.concatenate([own, estimator.potential_grid(x, rivals)], axis=1)
+            potential = np.concatenate([own, estimator.potential_grid(x, candidates)], axis=1)
         self.probability = softmax(potential, axis=1)
         self.effective = 1 / np.square(self.probability).sum(axis=1)
-        self.density = potential + _log_prior(held, theta, rivals)
-        self.scale = held.law.centre_and_scale[1]
-        among = np.broadcast_to(rivals, (len(theta), *rivals.shape))
-        #: The truth first, shape (events, 1 + rivals, d).
-        self.candidates = np.concatenate([theta[:, None], among], axis=1)
+        self.density = potential + _log_prior(events, theta, candidates)
+        self.scale = events.prior.centre_and_scale[1]
+        others = np.broadcast_to(candidates, (len(theta), *candidates.shape))
+        #: The truth first, shape (events, 1 + candidates, d).
+        self.theta = np.concatenate([theta[:, None], others], axis=1)
 
     def ranks(self, references: np.ndarray, rng: np.random.Generator) -> _Ranks:
-        away = (self.candidates - references[:, None]) / self.scale
-        parameters = np.moveaxis(self.candidates, 2, 0)
+        away = (self.theta - references[:, None]) / self.scale
+        parameters = np.moveaxis(self.theta, 2, 0)
         return _Ranks(
             parameters=np.stack([self._rank(values, rng) for values in parameters], axis=1),
             distance=self._rank(np.square(away).sum(axis=2), rng),
             density=self._rank(-self.density, rng),
-            # The truth stands among those that the mean is taken of, as every rival does.
-            mean=np.einsum("nm,nmd->nd", self.probability, self.candidates),
+            # The truth is among those that the mean is taken of, as every candidate is.
+            mean=np.einsum("nm,nmd->nd", self.probability, self.theta),
             effective=self.effective,
         )
 
@@ -183,65 +222,67 @@ class _Group:
         return below + rng.random(len(values)) * equal
 
 
-def _log_prior(held: HeldOut, theta: np.ndarray, rivals: np.ndarray) -> np.ndarray:
-    if isinstance(held.law, Discrete):
+def _log_prior(events: ValidationEvents, theta: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    if isinstance(events.prior, Discrete):
         # Sets of highest likelihood: as good for a test, and stored θ have no density.
-        return np.zeros((len(theta), 1 + len(rivals)))
-    own, others = held.law.log_prob(theta)[:, None], held.law.log_prob(rivals)[None]
-    return np.concatenate([own, np.broadcast_to(others, (len(theta), len(rivals)))], axis=1)
+        return np.zeros((len(theta), 1 + len(candidates)))
+    own, others = events.prior.log_prob(theta)[:, None], events.prior.log_prob(candidates)[None]
+    return np.concatenate([own, np.broadcast_to(others, (len(theta), len(candidates)))], axis=1)
 
 
-def _record(held: HeldOut, found: _Ranks, names: tuple[str, ...]) -> Coverage:
-    weight, (ranks, tarp, density, mean, effective) = held.weight, found
-    worth, each = effective_events(weight), range(ranks.shape[1])
+def _summarise(events: ValidationEvents, found: _Ranks, names: tuple[str, ...]) -> Coverage:
+    weight, (ranks, tarp, density, mean, effective) = events.weight, found
+    size, each = effective_size(weight), range(ranks.shape[1])
     p_values = {
-        "SBC": np.array([uniform_p_value(_counts(ranks[:, i], weight), worth) for i in each]),
+        "SBC": np.array([uniform_p_value(_count(ranks[:, i], weight), size) for i in each]),
         "SBC given the estimate": np.array(
-            [uniform_p_value(_table(mean[:, i], ranks[:, i], weight), worth) for i in each]
+            [uniform_p_value(_count_in_parts(mean[:, i], ranks[:, i], weight), size) for i in each]
         ),
-        "TARP": np.array([uniform_p_value(_counts(tarp, weight), worth)]),
-        "density": np.array([uniform_p_value(_counts(density, weight), worth)]),
+        "TARP": np.array([uniform_p_value(_count(tarp, weight), size)]),
+        "density": np.array([uniform_p_value(_count(density, weight), size)]),
     }
-    inside = density[:, None] <= LEVELS
-    expected, error = _fraction(inside, weight)
-    over = _over_theta(held.theta, inside, weight)
+    over = _compute_over_theta(events.theta, density, weight)
     return Coverage(
         ranks=ranks,
         tarp=tarp,
         density_ranks=density,
         mean=mean,
-        theta=held.theta,
+        theta=events.theta,
         weight=weight,
         levels=LEVELS,
-        expected=expected,
-        error=error,
+        expected=_fraction_below(density, weight, LEVELS),
+        error=_nominal_error(LEVELS, weight),
         over_theta=over.value,
         over_theta_error=over.error,
         theta_edges=over.edges,
         p_values=p_values,
-        rivals=float(np.median(effective)),
+        effective_candidates=float(np.median(effective)),
         names=names,
-        findings=_findings(ranks, tarp, density, weight, p_values, names),
+        findings=_judge(found, weight, p_values, names),
     )
 
 
-def _counts(ranks: np.ndarray, weight: np.ndarray, bins: int = BINS) -> np.ndarray:
+def _fraction_below(ranks: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Fraction of the events with a rank up to each level."""
+    return weight @ (ranks[:, None] <= levels) / weight.sum()
+
+
+def _nominal_error(level: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Standard error of a coverage that is equal to its level: it does not vanish at 0 and 1."""
+    return np.sqrt(level * (1 - level) / effective_size(weight))
+
+
+def _count(ranks: np.ndarray, weight: np.ndarray, bins: int = BINS) -> np.ndarray:
     return np.histogram(ranks, bins, (0.0, 1.0), weights=weight)[0]
 
 
-def _table(mean: np.ndarray, ranks: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _count_in_parts(mean: np.ndarray, ranks: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Ranks in parts of equal numbers of posterior means."""
-    edges = np.quantile(mean, np.arange(1, ESTIMATE_BINS) / ESTIMATE_BINS)
-    part = np.searchsorted(edges, mean)
-    rows = [_counts(ranks[part == i], weight[part == i], 5) for i in range(ESTIMATE_BINS)]
+    part = np.searchsorted(np.quantile(mean, np.arange(1, PARTS) / PARTS), mean)
+    rows = [
+        _count(ranks[part == i], weight[part == i], RANK_BINS_GIVEN_ESTIMATE) for i in range(PARTS)
+    ]
     return np.stack([row for row in rows if row.sum() > 0])
-
-
-def _fraction(inside: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    value = weight @ inside / weight.sum()
-    worth = effective_events(weight)
-    # The error that the nominal level would have: it does not vanish at 0 and 1.
-    return value, np.sqrt(LEVELS * (1 - LEVELS) / worth)
 
 
 class _OverTheta(NamedTuple):
@@ -250,69 +291,61 @@ class _OverTheta(NamedTuple):
     error: np.ndarray
 
 
-def _over_theta(theta: np.ndarray, inside: np.ndarray, weight: np.ndarray) -> _OverTheta:
-    edges, values, errors = [], [], []
-    for column in theta.T:
-        cuts = np.quantile(column, np.linspace(0, 1, ESTIMATE_BINS + 1))
-        part = np.clip(np.searchsorted(cuts[1:-1], column, side="right"), 0, ESTIMATE_BINS - 1)
-        fractions = [
-            _fraction(inside[part == i], weight[part == i])
-            if (part == i).any()
-            else (np.full(len(LEVELS), np.nan), np.full(len(LEVELS), np.nan))
-            for i in range(ESTIMATE_BINS)
-        ]
-        edges.append(cuts)
-        values.append([value for value, _ in fractions])
-        errors.append([error for _, error in fractions])
-    return _OverTheta(np.array(edges), np.array(values), np.array(errors))
+def _compute_over_theta(theta: np.ndarray, density: np.ndarray, weight: np.ndarray) -> _OverTheta:
+    """Coverage in parts of equal numbers of true θ; NaN where a part is empty."""
+    edges = np.quantile(theta, np.linspace(0, 1, PARTS + 1), axis=0).T
+    value, error = np.full((2, theta.shape[1], PARTS, len(LEVELS)), np.nan)
+    for j, (column, cuts) in enumerate(zip(theta.T, edges, strict=True)):
+        part = np.searchsorted(cuts[1:-1], column, side="right")
+        for i in np.unique(part):
+            own = weight[part == i]
+            value[j, i] = _fraction_below(density[part == i], own, LEVELS)
+            error[j, i] = _nominal_error(LEVELS, own)
+    return _OverTheta(edges, value, error)
 
 
-def _findings(
-    ranks: np.ndarray,
-    tarp: np.ndarray,
-    density: np.ndarray,
-    weight: np.ndarray,
-    p_values: dict[str, np.ndarray],
-    names: tuple[str, ...],
+def _judge(
+    found: _Ranks, weight: np.ndarray, p_values: dict[str, np.ndarray], names: tuple[str, ...]
 ) -> tuple[Finding, ...]:
-    off = [_furthest(column, weight) for column in ranks.T]
+    off = [_largest_difference(column, weight) for column in found.parameters.T]
     worst = int(np.argmax(np.abs(off)))
     sbc = Finding(
         name="SBC",
-        p_value=smallest(np.array([p_values["SBC"], p_values["SBC given the estimate"]])),
+        p_value=combine_p_values(np.array([p_values["SBC"], p_values["SBC given the estimate"]])),
         size=abs(off[worst]),
         tolerance=TOLERATED_DIFFERENCE,
-        sentence=(
+        description=(
             f"the ranks of {names[worst]} in its posterior differ from uniform ones by "
             f"{off[worst]:+.3f} at most"
         ),
     )
-    worth = effective_events(weight)
-    covered = [f"{level:.0%} sets cover {value:.3f}" for level, value in _shown(density, weight)]
-    error = np.sqrt(0.68 * 0.32 / worth)
+    fractions = _fraction_below(found.density, weight, SHOWN_LEVELS)
+    covered = [
+        f"{level:.0%} sets cover {value:.3f}"
+        for level, value in zip(SHOWN_LEVELS, fractions, strict=True)
+    ]
     sets = Finding(
         name="expected coverage",
-        p_value=smallest(p_values["density"]),
-        size=abs(_furthest(density, weight)),
+        p_value=combine_p_values(p_values["density"]),
+        size=abs(_largest_difference(found.density, weight)),
         tolerance=TOLERATED_DIFFERENCE,
-        sentence=f"highest-density {', '.join(covered)} (± {error:.3f})",
+        description=(
+            f"highest-density {', '.join(covered)} "
+            f"(± {_nominal_error(SHOWN_LEVELS, weight)[0]:.3f})"
+        ),
     )
-    balls = Finding(
+    off_tarp = _largest_difference(found.distance, weight)
+    tarp = Finding(
         name="TARP",
-        p_value=smallest(p_values["TARP"]),
-        size=abs(_furthest(tarp, weight)),
+        p_value=combine_p_values(p_values["TARP"]),
+        size=abs(off_tarp),
         tolerance=TOLERATED_DIFFERENCE,
-        sentence=f"expected coverage differs by {_furthest(tarp, weight):+.3f} at most",
+        description=f"expected coverage differs by {off_tarp:+.3f} at most",
     )
-    return sbc, sets, balls
+    return sbc, sets, tarp
 
 
-def _shown(ranks: np.ndarray, weight: np.ndarray) -> list[tuple[float, float]]:
-    return [(level, float(weight @ (ranks <= level) / weight.sum())) for level in (0.68, 0.95)]
-
-
-def _furthest(ranks: np.ndarray, weight: np.ndarray) -> float:
+def _largest_difference(ranks: np.ndarray, weight: np.ndarray) -> float:
     """The largest difference between the fraction of ranks below a level and the level."""
-    levels = np.linspace(0.05, 0.95, 19)
-    away = weight @ (ranks[:, None] <= levels) / weight.sum() - levels
+    away = _fraction_below(ranks, weight, COMPARED_LEVELS) - COMPARED_LEVELS
     return float(away[np.argmax(np.abs(away))])

@@ -1,27 +1,25 @@
-"""`diagnose`: the default set of checks on held-out events, and a verdict in words."""
+"""`diagnose`: the default set of checks on validation events, and a verdict in words."""
 
 import dataclasses
 
-from ..estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_seed
-from .calibration import Calibration, calibration_of
-from .coverage import Coverage, coverage
-from .finding import Finding
-from .held_out import derived, hold_out
-from .identities import (
-    MOST_EVENTS,
-    MeanScore,
-    PairIdentities,
-    draw_pairs,
-    identities_of,
-    mean_score,
-)
+from ..tables import format_table
+from .calibration import CalibrationCurve, compute_calibration
+from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
+from .finding import Finding, Grade
+from .mean_score import MeanScore, compute_mean_score
+from .pair_identities import PairIdentities, compute_identities
+from .theta_pairs import draw_pairs
+from .validation_events import select_events
 
+#: What to do about a check that fails, by its name.
 ADVICE = {
     "mean score": "centre it (ist.centre), train longer or on more events, or use "
     "ist.calibrated_fit for many events",
-    "calibration": "train on more events, average several members, or recalibrate its ratios",
+    "calibration": "train on more events, average several members, or recalibrate its ratios "
+    "(ist.checks.recalibrate)",
     "SBC": "do not use its posteriors as they are",
     "expected coverage": "do not use its posteriors as they are: the sets have the wrong size",
 }
@@ -29,14 +27,14 @@ ADVICE = {
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """What the checks found; plots draw the records in it.
+    """What the checks found; `summary()` is the text, `ist.plots.diagnosis` the figure.
 
     Attributes:
         findings: one for each check.
+        events: number of validation events within the trained region.
+        dropped: number of those outside, which were not used.
         mean_score, identities, calibration, coverage: the records, where the estimator offers
             what the check needs.
-        events: number of held-out events within the trained region.
-        dropped: number of those outside, which were not used.
     """
 
     findings: tuple[Finding, ...]
@@ -44,79 +42,93 @@ class Diagnosis:
     dropped: int
     mean_score: MeanScore | None = None
     identities: PairIdentities | None = None
-    calibration: Calibration | None = None
+    calibration: CalibrationCurve | None = None
     coverage: Coverage | None = None
 
     @property
     def passed(self) -> bool:
         """Whether no check found the estimator wrong."""
-        return all(finding.grade != "wrong" for finding in self.findings)
+        return not self._names("wrong")
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
-        wrong = [finding for finding in self.findings if finding.grade == "wrong"]
-        small = [finding.name for finding in self.findings if finding.grade == "small"]
+        """What the findings amount to, and what to do about them."""
+        wrong, small = self._names("wrong"), self._names("small")
         if wrong:
-            names = ", ".join(finding.name for finding in wrong)
-            advice = [ADVICE[finding.name] for finding in wrong if finding.name in ADVICE]
-            return f"Not to be trusted: it fails {names}." + (
+            advice = [ADVICE[name] for name in wrong if name in ADVICE]
+            return f"Not to be trusted: it fails {', '.join(wrong)}." + (
                 f" What to do: {'; '.join(advice)}." if advice else ""
             )
         if small:
             return (
-                f"Good for single events: deviations in {', '.join(small)} are sure but small. "
-                "Over many events they add up; use ist.calibrated_fit there."
+                f"Good for single events: deviations in {', '.join(small)} are significant but "
+                "small. Over many events they add up; use ist.calibrated_fit there."
             )
         return f"No fault found in {len(self.findings)} checks on {self.events:,} events."
 
     def summary(self) -> str:
-        """The verdict and a line for each check."""
-        head = f"Diagnosis on {self.events:,} held-out events"
+        """A line for each check, and the verdict."""
+        head = f"Diagnosis on {self.events:,} validation events"
         if self.dropped:
             head += f" ({self.dropped:,} outside the trained region were not used)"
-        return "\n".join([head, *map(str, self.findings), self.verdict])
+        table = {
+            "": [finding.grade for finding in self.findings],
+            "check": [finding.name for finding in self.findings],
+            "p": [finding.p_text for finding in self.findings],
+            "what was found": [finding.description for finding in self.findings],
+        }
+        lines = format_table(table, left=("", "check", "what was found"))
+        return "\n".join([head, *lines, self.verdict])
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """The summary."""
         return self.summary()
 
+    def __repr__(self) -> str:
+        """The verdict, in a line."""
+        wrong, small = self._names("wrong"), self._names("small")
+        verdict = f"FAILS {', '.join(wrong)}" if wrong else "passed"
+        if small:
+            verdict += f", small deviations in {', '.join(small)}"
+        return f"Diagnosis({verdict}; {len(self.findings)} checks on {self.events:,} events)"
+
+    def _names(self, grade: Grade) -> list[str]:
+        return [finding.name for finding in self.findings if finding.grade == grade]
+
 
 def diagnose(estimator: AbstractEstimator, events: Events, *, seed: int = 0) -> Diagnosis:
-    """Run the checks that need no truth on events the estimator has not seen; print a verdict.
+    """Run the checks that need no truth, on events that the estimator was not trained on.
 
     The mean of the score, identities and calibration of the ratio, and the coverage of single-event
     posteriors (SBC, TARP and highest-density sets), as far as the estimator offers them.
+    `print(diagnose(…).summary())` shows what was found.
 
     Args:
         estimator: to be judged.
         events: that it was not trained on; some thousands at least.
-        seed: of partners, rivals and the choice of events.
+        seed: of partners, candidates and the choice of events.
     """
     kinds = (Estimator, ScoreEstimator, RatioEstimator)
     seed = as_seed(seed)
-    held = hold_out(estimator, events, most=MOST_EVENTS, seed=seed, kinds=kinds, check="diagnose")
-    score = pairs = curves = sets = None
+    selected = select_events(estimator, events, check="diagnose", kinds=kinds, seed=seed)
+    score = identities = curve = sets = None
     findings: list[Finding] = []
     if isinstance(estimator, Estimator | ScoreEstimator):
-        score = mean_score(estimator, events, seed=seed)
+        score = compute_mean_score(estimator, selected)
         findings.append(score.finding)
     if isinstance(estimator, Estimator | RatioEstimator):
-        drawn = draw_pairs(estimator, held, derived(seed, 1))
-        pairs = identities_of(drawn, estimator.theta_names)
-        curves = calibration_of(drawn, estimator.theta_names)
-        findings += [*pairs.findings, curves.finding]
+        pairs = draw_pairs(estimator, selected, seed)
+        identities, curve = compute_identities(pairs), compute_calibration(pairs)
+        findings += [*identities.findings, curve.finding]
     if isinstance(estimator, Estimator):
-        sets = coverage(estimator, events, seed=seed)
+        sets = compute_coverage(estimator, selected.first(DEFAULT_EVENTS), seed=seed)
         findings += sets.findings
-    found = Diagnosis(
+    return Diagnosis(
         findings=tuple(findings),
-        events=len(events) - held.dropped,
-        dropped=held.dropped,
+        events=len(events) - selected.dropped,
+        dropped=selected.dropped,
         mean_score=score,
-        identities=pairs,
-        calibration=curves,
+        identities=identities,
+        calibration=curve,
         coverage=sets,
     )
-    print(found.summary())
-    return found

@@ -1,12 +1,17 @@
-"""What one check found: how surely something is wrong, how large it is, and a sentence."""
+"""What one check found: how surely something is wrong, and how large the deviation is."""
 
 import dataclasses
+from typing import Literal
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-#: A p-value below this is no accident.
+#: p-value below which a deviation is taken for real; a diagnosis has seven of them.
 SIGNIFICANT = 1e-3
+#: p-value below which only the bound is printed.
+SMALLEST_SHOWN = 1e-6
+
+Grade = Literal["good", "small", "wrong"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,38 +24,43 @@ class Finding:
     Attributes:
         name: of the check.
         p_value: probability of so large a deviation, were the estimator exact.
-        size: of the deviation, in the unit that the sentence tells.
+        size: of the deviation, in the unit that the description names.
         tolerance: size above which the estimator is called wrong.
-        sentence: in words.
+        description: of the deviation, in words and numbers.
     """
 
     name: str
     p_value: float
     size: float
     tolerance: float
-    sentence: str
+    description: str
 
     @property
-    def grade(self) -> str:
-        """Either "good", "small" (a sure but tolerable deviation) or "wrong"."""
+    def grade(self) -> Grade:
+        """Either "good", "small" (a significant but tolerable deviation) or "wrong"."""
         if not self.p_value < SIGNIFICANT:
             return "good"
         return "wrong" if self.size > self.tolerance else "small"
 
     def __str__(self) -> str:
         """One line."""
-        p = "p < 1e-6" if self.p_value < 1e-6 else f"p = {self.p_value:.2g}"
-        return f"{self.grade:5}  {self.name}: {self.sentence} ({p})"
+        return f"{self.name}: {self.grade}; {self.description} (p-value {self.p_text})"
+
+    @property
+    def p_text(self) -> str:
+        """The p-value as it is printed, such as "0.03" or "<1e-06"."""
+        below = self.p_value < SMALLEST_SHOWN
+        return f"<{SMALLEST_SHOWN:.0e}" if below else f"{self.p_value:.2g}"
 
 
-def smallest(p_values: np.ndarray) -> float:
+def combine_p_values(p_values: np.ndarray) -> float:
     """One p-value for several tests, whatever their dependence (Bonferroni)."""
     given = np.ravel(p_values)
     given = given[~np.isnan(given)]
     return float(min(1.0, len(given) * given.min())) if len(given) else float("nan")
 
 
-def two_sided(z: np.ndarray) -> np.ndarray:
+def two_sided_p_value(z: np.ndarray) -> np.ndarray:
     """The p-value of a normal deviate of either sign."""
     return 2 * ndtr(-np.abs(z))
 
@@ -62,8 +72,3 @@ def uniform_p_value(counts: np.ndarray, effective: float) -> float:
     expected = rows.sum(axis=1, keepdims=True) / bins
     chi2 = effective * np.sum(np.square(rows - expected) / expected)
     return float(chdtrc(len(rows) * (bins - 1), chi2))
-
-
-def effective_events(weight: np.ndarray) -> float:
-    """(Σw)²/Σw²: how many events without weights these are worth."""
-    return float(weight.sum() ** 2 / np.square(weight).sum())

@@ -7,7 +7,8 @@ import numpy as np
 from ..events.events import Events
 from ..inputs import kind_of
 from ..supervision.joint_identities import SUSPICIOUS, Identity, joint_identities
-from .finding import smallest, two_sided
+from ..tables import format_table
+from .finding import combine_p_values, two_sided_p_value
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -25,28 +26,27 @@ class LatentCheck:
     @property
     def p_value(self) -> float:
         """Probability of so large a deviation of any of them, were all right."""
-        each = two_sided(np.array([one.z for one in self.identities]))
+        each = two_sided_p_value(np.array([one.z for one in self.identities]))
         tried = np.array([one.tried for one in self.identities])
-        return smallest(np.minimum(each * tried, 1.0))
+        return combine_p_values(np.minimum(each * tried, 1.0))
 
     @property
     def passed(self) -> bool:
-        """Whether training would accept these events without a word."""
+        """Whether training would accept these events without a warning."""
         return all(abs(one.z) < SUSPICIOUS for one in self.identities)
 
     def summary(self) -> str:
-        """A table in words."""
-        width = max(len(one.name) for one in self.identities)
-        lines = [f"Latent information of {self.events:,} events"]
-        for one in self.identities:
-            suspicious = abs(one.z) >= SUSPICIOUS
-            lines.append(
-                f"{one.name:{width}}  z = {one.z:+8.2f}" + (f"  {one.hint}" if suspicious else "")
-            )
-        return "\n".join(lines)
+        """Every identity with its z, and what would explain it where it is violated."""
+        table = {
+            "identity": [one.name for one in self.identities],
+            "z": [f"{one.z:+.2f}" for one in self.identities],
+            "": [one.hint if abs(one.z) >= SUSPICIOUS else "" for one in self.identities],
+        }
+        head = f"Latent information of {self.events:,} events"
+        return "\n".join([head, *format_table(table, left=("identity", ""))])
 
     def __repr__(self) -> str:
-        """The worst."""
+        """The verdict and the largest deviation, in a line."""
         worst = max(self.identities, key=lambda one: abs(one.z))
         verdict = "passed" if self.passed else "violated"
         return f"LatentCheck({verdict}; largest: {worst.name}, z = {worst.z:+.1f})"

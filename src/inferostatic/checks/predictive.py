@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..events.simulate import simulate_at
-from ..inference.posterior import Posterior
+from ..inference.posterior.posterior import Posterior
 from ..inputs import (
     Input,
     as_count,
@@ -21,7 +21,7 @@ from ..inputs import (
 from ..world.simulator import Simulator
 from .finding import Finding
 
-#: Tolerated distance of the observed statistics, in standard deviations of replicated ones.
+#: Distance of the observed statistics that is tolerated, in standard deviations of replicated ones.
 TOLERATED_DISTANCE = 3.0
 
 
@@ -64,13 +64,13 @@ def posterior_predictive(
     """Simulate data sets like `x` at draws from the posterior and compare statistics.
 
     The data are used twice, for the posterior and for the check, so p-values lean towards the
-    middle: a small one is all the more telling.
+    middle: a small one means all the more.
 
     Args:
         posterior: from `ist.posterior(estimator, x, …)`.
         x: the observed events it was made from, shape (n, D), or one event of shape (D,).
         simulator: a function `(theta (n, d), rng) -> x (n, D)`.
-        statistic: `x (n, D) -> (k,)`; mean and standard deviation of each observable unless given
+        statistic: `x (n, D) -> (k,)`; by default mean and standard deviation of each observable
             (for one event, the observables themselves).
         names: of the statistics.
         draws: replicated data sets.
@@ -101,22 +101,25 @@ def posterior_predictive(
         raise ValueError(
             f"the simulator makes {simulated.shape[1]} observables, but x has {rows.shape[1]}."
         )
-    of = statistic or _moments
-    observed = np.atleast_1d(as_floats(of(rows), "the statistic"))
+    compute = statistic or _compute_moments
+    observed = np.atleast_1d(as_floats(compute(rows), "the statistic"))
     replicated = np.stack(
-        [np.atleast_1d(as_floats(of(part), "the statistic")) for part in np.split(simulated, count)]
+        [
+            np.atleast_1d(as_floats(compute(part), "the statistic"))
+            for part in np.split(simulated, count)
+        ]
     )
     if statistic is None:
         kinds = ("",) if len(rows) == 1 else ("mean of ", "sd of ")
         names = [kind + column for kind in kinds for column in columns]
-    return _compared(observed, replicated, as_names(names, len(observed), "statistic"))
+    return _compare(observed, replicated, as_names(names, len(observed), "statistic"))
 
 
-def _moments(x: np.ndarray) -> np.ndarray:
+def _compute_moments(x: np.ndarray) -> np.ndarray:
     return x[0] if len(x) == 1 else np.concatenate([x.mean(axis=0), x.std(axis=0, ddof=1)])
 
 
-def _compared(
+def _compare(
     observed: np.ndarray, replicated: np.ndarray, names: tuple[str, ...]
 ) -> PosteriorPredictive:
     draws = len(replicated)
@@ -139,7 +142,7 @@ def _compared(
         p_value=p_value,
         size=own,
         tolerance=TOLERATED_DISTANCE,
-        sentence=(
+        description=(
             f"the data lie {own:.1f} standard deviations from those simulated at the posterior; "
             f"{names[worst]} stands out most, by {away:+.1f}"
         ),

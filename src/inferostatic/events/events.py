@@ -1,4 +1,4 @@
-"""`Events`: simulated events with the parameters they were made at, checked once and for all."""
+"""`Events`: simulated events with the parameters they were made at, checked when they are made."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +22,12 @@ from ..inputs import (
     warn_user,
 )
 from ..memory_map import is_mapped, read_rows, require_whole
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
-from .latent import Latent, checked_latent, kept
+from ..weights import require_weights
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
+from .latent import Latent, check_latent, freeze
 
-#: Different θ that are told apart in a file, at most.
+#: Different θ of memory-mapped events without a prior, at most: their list is held in memory.
 MOST_MAPPED_POINTS = 1000
 
 
@@ -41,10 +42,10 @@ class Events:
     Args:
         x: observables, shape (n, D).
         theta: parameters, shape (n, d); one θ of shape (d,) serves all events.
-        weight: one weight for each event, of either sign; 1 when omitted.
+        weight: one weight for each event, of either sign; default 1.
         latent: latent information: arrays by name, one row for each event, such as `joint_score`,
             the joint score at the event's θ; or `ist.Latent(arrays, joint)`.
-        prior: the law that `theta` was drawn from. When it is absent, methods draw candidates
+        prior: the distribution that `theta` was drawn from. Without it methods draw candidates
             from the stored θ themselves, which is exact but less local.
         x_names, theta_names: names of the columns.
     """
@@ -94,7 +95,7 @@ class Events:
                 "was simulated at."
             )
         for given, rows, name in ((x, x_rows, "x"), (theta, theta_rows, "theta")):
-            _tell_of_copy(given, rows, name)
+            _warn_of_copy(given, rows, name)
             require_whole(rows, name)
         remedy = "Remove or repair these events, and find out why the simulator made them."
         require_finite(x_rows, "x", remedy)
@@ -108,10 +109,10 @@ class Events:
         require_float32(x_rows, names, "x")
         require_float32(theta_rows, parameters, "theta")
         assign = object.__setattr__
-        assign(self, "x", kept(x_rows))
-        assign(self, "theta", theta_rows if one_theta and mapped else kept(theta_rows))
+        assign(self, "x", freeze(x_rows))
+        assign(self, "theta", theta_rows if one_theta and mapped else freeze(theta_rows))
         assign(self, "weight", _check_weight(weight, len(x_rows), mapped=mapped))
-        assign(self, "latent", checked_latent(latent, theta_rows))
+        assign(self, "latent", check_latent(latent, theta_rows))
         assign(self, "prior", prior)
         assign(self, "x_names", names)
         assign(self, "theta_names", parameters)
@@ -164,9 +165,9 @@ class Events:
     def concatenate(parts: Sequence["Events"], *, prior: AbstractPrior | None = None) -> "Events":
         """Join event sets with the same columns, such as one sample for each parameter point.
 
-        The joined set follows the law `prior`; leave it None for samples at a finite set of
-        points, whose law is read off the events themselves. It lies in memory, also where the
-        parts are memory-mapped.
+        The θ of the joined set follow `prior`; leave it None for samples at a finite set of points,
+        whose distribution is read off the events themselves. The joined set lies in memory, also
+        where the parts are memory-mapped.
         """
         if not isinstance(parts, Sequence) or not all(isinstance(part, Events) for part in parts):
             raise TypeError("concatenate takes a list of event sets, [events_1, events_2, …].")
@@ -205,21 +206,21 @@ class Events:
             theta_names=first.theta_names,
         )
 
-    def stored_law(self) -> Discrete:
-        """The law of the stored θ themselves, weights included."""
-        points, total = _counted_in_pieces(self) if self.mapped else _counted(self, slice(None))
+    def stored_prior(self) -> Discrete:
+        """The distribution of the stored θ themselves, weights included."""
+        points, total = _count_in_pieces(self) if self.mapped else _count_points(self, slice(None))
         if (total <= 0).any():
             raise ValueError(
-                "the law of θ is read off the events, in proportion to their weights, but "
+                "the distribution of θ is read off the events, in proportion to their weights, but "
                 f"{int((total <= 0).sum())} parameter point(s) have a total weight that is not "
-                f"positive, such as θ = {rounded(points[total <= 0][0])}. Give prior=, the law the "
-                "θ were drawn from, or remove those points."
+                f"positive, such as θ = {rounded(points[total <= 0][0])}. Give prior=, the "
+                "distribution the θ were drawn from, or remove those points."
             )
         return Discrete(points, total, names=self.theta_names)
 
 
 def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | None) -> Events:
-    """Some memory-mapped events read into memory, as they were checked, under the law `prior`."""
+    """Some memory-mapped events read into memory, as they were checked, with another prior."""
     part = object.__new__(Events)
 
     def read(array: np.ndarray) -> np.ndarray:
@@ -239,7 +240,7 @@ def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | 
     return part
 
 
-def _tell_of_copy(given: object, read: np.ndarray, name: str) -> None:
+def _warn_of_copy(given: object, read: np.ndarray, name: str) -> None:
     """Warn where a memory-mapped array could not be left in its file."""
     if isinstance(given, np.ndarray) and is_mapped(given) and not is_mapped(read):
         warn_user(
@@ -249,25 +250,25 @@ def _tell_of_copy(given: object, read: np.ndarray, name: str) -> None:
         )
 
 
-def _counted(events: Events, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+def _count_points(events: Events, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     """The different θ of these rows, and the total weight of each."""
     points, index = np.unique(events.theta[rows], axis=0, return_inverse=True)
     return points, np.bincount(index.ravel(), weights=events.weight[rows], minlength=len(points))
 
 
-def _counted_in_pieces(events: Events) -> tuple[np.ndarray, np.ndarray]:
+def _count_in_pieces(events: Events) -> tuple[np.ndarray, np.ndarray]:
     """The same for all rows, without sorting them all at once."""
     points, total = np.zeros((0, events.theta.shape[1]), events.theta.dtype), np.zeros(0)
     for rows in row_slices(events.theta):
-        more, weight = _counted(events, rows)
+        more, weight = _count_points(events, rows)
         points, index = np.unique(np.concatenate([points, more]), axis=0, return_inverse=True)
         weight = np.concatenate([total, weight])
         total = np.bincount(index.ravel(), weights=weight, minlength=len(points))
         if len(points) > MOST_MAPPED_POINTS:
             raise ValueError(
                 f"these memory-mapped events have more than {MOST_MAPPED_POINTS} different θ and "
-                "no prior=, the law these were drawn from. Give it, or load the events into memory "
-                "(np.load without mmap_mode), where their law can be read off any number of θ."
+                "no prior=, the distribution these were drawn from. Give it, or load the events "
+                "into memory (np.load without mmap_mode), where it can be read off any number of θ."
             )
     return points, total
 
@@ -321,15 +322,15 @@ def _check_prior(theta: np.ndarray, x: np.ndarray, prior: AbstractPrior) -> None
         if not good.all():
             raise ValueError(
                 f"theta is none of the prior's {len(prior.points)} points in {bad_rows(good)}: "
-                f"{rounded(theta[~good][0])}. `prior` must be the law the stored θ were drawn "
-                f"from; leave it out for a finite set of points.{swapped}"
+                f"{rounded(theta[~good][0])}. `prior` must be the distribution the stored θ were "
+                f"drawn from; leave it out for a finite set of points.{swapped}"
             )
     if not good.all():
         low, high = prior.support
         raise ValueError(
             f"theta lies outside the prior's support, {rounded(low)} to {rounded(high)}, in "
-            f"{bad_rows(good)}: {rounded(theta[~good][0])}. `prior` must be the law the stored θ "
-            f"were drawn from.{swapped}"
+            f"{bad_rows(good)}: {rounded(theta[~good][0])}. `prior` must be the distribution "
+            f"the stored θ were drawn from.{swapped}"
         )
 
 
@@ -348,17 +349,9 @@ def _among(theta: np.ndarray, prior: Discrete) -> np.ndarray:
 def _check_weight(weight: Input | None, n: int, *, mapped: bool) -> np.ndarray:
     if weight is None:
         ones = np.broadcast_to(np.ones(()), (n,))
-        return ones if mapped else kept(ones)
+        return ones if mapped else freeze(ones)
     values = as_floats(weight, "weight")
-    _tell_of_copy(weight, values, "weight")
+    _warn_of_copy(weight, values, "weight")
     require_whole(values, "weight")
-    if values.shape != (n,):
-        raise ValueError(f"weight must have shape ({n},), one for each event; got {values.shape}.")
-    require_finite(values, "weight", "Give every event a finite weight.")
-    total = values.sum(dtype=np.float64)
-    if total <= 0:
-        raise ValueError(
-            f"the weights add up to {total:.4g}; negative weights are allowed, but their "
-            "sum must be positive."
-        )
-    return kept(values if is_mapped(values) else values.astype(np.float64))
+    require_weights(values, n)
+    return freeze(values if is_mapped(values) else values.astype(np.float64))

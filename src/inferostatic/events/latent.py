@@ -2,7 +2,7 @@ r"""Latent information of events: what the simulator knows of each beyond x.
 
 With z the latent variables of an event and \(p_\mathrm{lat}(x, z;\theta)\) their joint density with
 x, the joint ratio and the joint score \(t = \nabla_\theta\ln p_\mathrm{lat}(x, z;\theta)\) are far
-less noisy teachers than labels: their means given x are functions of the ratio and the score of x.
+less noisy targets than labels: their means given x are functions of the ratio and the score of x.
 They come in three ways: a density of (x, z, θ), numbers stored for each event, or weights at
 benchmark points with a morphing between them.
 """
@@ -22,16 +22,21 @@ from jaxtyping import Array, Float
 from ..inputs import Input, as_floats, in_short, kind_of, require_finite
 from ..memory_map import is_mapped, require_whole
 
-#: Names under which stored numbers are looked for.
-JOINT_SCORE, LOG_JOINT_RATIO, PARTNER = "joint_score", "log_joint_ratio", "partner"
+#: Name of the latent array of joint scores, at the θ of each event.
+JOINT_SCORE = "joint_score"
+#: Name of the latent array of ln p_lat at the θ of the event less ln p_lat at its partner.
+LOG_JOINT_RATIO = "log_joint_ratio"
+#: Name of the latent array of the other θ of each pair.
+PARTNER = "partner"
 #: Joint scores of the events of pairs with a reference; 0 for those at the reference.
 SCORE_OFF_REFERENCE = "joint_score_off_reference"
-#: Other names that users and MadMiner have for them, and what an array of that name must hold.
+#: Other names that users and MadMiner have for them, for suggestions in errors.
 OTHER_NAMES = {
     JOINT_SCORE: ("t_xz", "t_xz0", "t", "score", "scores"),
     LOG_JOINT_RATIO: ("r_xz", "log_r_xz", "joint_ratio", "log_ratio", "log_r"),
     PARTNER: ("theta1", "theta_1", "theta_partner", "other_theta"),
 }
+#: What an array of each name holds.
 MEANING = {
     JOINT_SCORE: "the joint score at the event's θ",
     LOG_JOINT_RATIO: "ln p_lat at the event's θ less ln p_lat at 'partner'",
@@ -86,7 +91,7 @@ class JointDensity(AbstractJoint):
             )
         try:
             signature = inspect.signature(self.function)
-        except (TypeError, ValueError):  # some compiled functions do not tell theirs
+        except (TypeError, ValueError):  # some compiled functions have none
             return
         try:
             signature.bind(None, None, None)
@@ -151,7 +156,7 @@ class Latent(Mapping[str, np.ndarray]):
                 f"{kind_of(joint)}."
             )
         self.arrays = {
-            str(name): kept(as_floats(values, f"latent {name!r}"))
+            str(name): freeze(as_floats(values, f"latent {name!r}"))
             for name, values in arrays.items()
         }
         self.joint = joint
@@ -189,7 +194,7 @@ class Latent(Mapping[str, np.ndarray]):
         return changed
 
 
-def checked_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Latent:
+def check_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Latent:
     """Latent arrays that fit the events."""
     found = latent if isinstance(latent, Latent) else Latent({} if latent is None else latent)
     n, dim = theta.shape
@@ -212,7 +217,7 @@ def checked_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Lat
 
 
 def did_you_mean(wanted: Iterable[str], given: Iterable[str]) -> str:
-    """A question, where latent arrays seem to be there under other names; else nothing."""
+    """A suggestion for an error, where latent arrays seem to have other names; else empty."""
     left = {name.lower(): name for name in given if name not in MEANING}
     found = []
     for name in wanted:
@@ -224,8 +229,8 @@ def did_you_mean(wanted: Iterable[str], given: Iterable[str]) -> str:
     return f" Did you mean {' and '.join(found)}?" if found else ""
 
 
-def kept(array: np.ndarray) -> np.ndarray:
+def freeze(array: np.ndarray) -> np.ndarray:
     """A copy, or a view of a memory-mapped file, that cannot be written to."""
-    kept = array.view(np.ndarray) if is_mapped(array) else array.copy()
-    kept.setflags(write=False)
-    return kept
+    frozen = array.view(np.ndarray) if is_mapped(array) else array.copy()
+    frozen.setflags(write=False)
+    return frozen

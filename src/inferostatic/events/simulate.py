@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..inputs import as_count, as_seed, kind_of
 from ..progress import progress
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import (
     LatentSimulator,
     Simulator,
@@ -19,8 +19,8 @@ from ..world.simulator import (
 from .events import Events
 from .latent import JointDensity, Latent
 
-#: Events for one call of the simulator. Each call has its own random stream, numbered by its
-#: place, so the result depends on the seed alone and not on who runs which call.
+#: Events for one call of the simulator. Each call has a random stream of its own, numbered by the
+#: index of the call, so the result depends on the seed alone and not on who runs which call.
 CALL_SIZE = 10_000
 
 
@@ -39,8 +39,8 @@ def simulate(
             `JaxSimulator`. One that has the methods `simulate_latent(theta, rng) -> (x, z)` and
             `joint_log_prob(x, z, theta)`, in JAX and for one event, gives events with latent
             information.
-        prior: the law of θ. Simulate a little wider than the region to be evaluated: at its
-            edges a model extrapolates.
+        prior: the distribution of θ. Simulate a little wider than the region to be evaluated:
+            at its edges a model extrapolates.
         n: number of events.
         seed: everything random follows from it.
         progress_bar: force the display on or off.
@@ -55,7 +55,7 @@ def simulate(
 
 
 @dataclasses.dataclass(frozen=True)
-class JointOf:
+class SimulatorJointDensity:
     """The joint density of a simulator: equal for equal simulators, which bound methods are not."""
 
     simulator: LatentSimulator
@@ -73,12 +73,12 @@ def simulated_events(
     seed: int,
     progress_bar: bool | None = None,
 ) -> Events:
-    """Events at given θ, with the latent variables that the simulator tells."""
-    x, z = _simulated(simulator, theta, seed, "", progress_bar=progress_bar, latent=True)
+    """Events at given θ, with the latent variables that the simulator returns."""
+    x, z = _run_in_calls(simulator, theta, seed, "", progress_bar=progress_bar, latent=True)
     latent = None
     if z is not None:
         assert isinstance(simulator, LatentSimulator)
-        latent = Latent({"z": z}, JointDensity(JointOf(simulator)))
+        latent = Latent({"z": z}, JointDensity(SimulatorJointDensity(simulator)))
     names = getattr(simulator, "x_names", None)
     return Events(x=x, theta=theta, latent=latent, prior=prior, x_names=names)
 
@@ -92,12 +92,12 @@ def simulate_at(
     progress_bar: bool | None = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, in calls of fixed size with their own random streams."""
-    return _simulated(
+    return _run_in_calls(
         simulator, theta, seed, asked_because, progress_bar=progress_bar, latent=False
     )[0]
 
 
-def _simulated(
+def _run_in_calls(
     simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     seed: int,

@@ -14,20 +14,35 @@ import dataclasses
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..estimator import Estimator
+from ..estimator.density import DensityEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator
+from ..events.events import Events
 from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
+from ..supervision.candidates import CandidateSets
+from .defaults.trials import wants_trials
+from .draw import Records
+from .methods import AbstractMethod
+from .training.options import Training
 
 #: Degrees that are tried: a term is taken if the product of its degrees plus one is at most
 #: the degree plus one, so that mixed terms are of a lower order.
 DEGREES = (1, 2, 3, 4, 6, 8, 12, 16)
-#: Terms at most, and events for each term at least.
-MOST_TERMS, EVENTS_PER_TERM = 400, 50
+#: Terms of B(θ), at most.
+MOST_TERMS = 400
+#: Events for each term, at least.
+EVENTS_PER_TERM = 50
+#: Parts of the events that are left out in turn.
 FOLDS = 5
-#: Events that are used, at most, and how many at a time.
-MOST_EVENTS, CHUNK = 200_000, 8192
+#: Events that are used, at most.
+MOST_EVENTS = 200_000
+#: Events whose terms are computed at a time, to bound the memory.
+CHUNK = 8192
 #: Weights of events by the spread of the score at their θ differ by at most this factor.
 WEIGHT_RANGE = 1e4
+#: Events up to which the score is not centred on the events of the training by default: a network
+#: knows its own events too well where they are few.
+UNCENTRED_EVENTS = 30_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +63,7 @@ class Centring:
     events: int
 
 
-def centred(
+def centre_score(
     estimator: Estimator,
     x: np.ndarray,
     theta: np.ndarray,
@@ -59,8 +74,8 @@ def centred(
 ) -> tuple[Estimator, Centring]:
     """The estimator with a B(θ) subtracted that brings the mean score at every θ close to 0.
 
-    What was subtracted before is forgotten; unless `afresh` is false, where it is kept, and only
-    the record counts.
+    What was subtracted before is forgotten. Where `afresh` is false it is kept, and only the record
+    counts.
     """
     bare = estimator
     if afresh:
@@ -91,6 +106,41 @@ def centred(
     model = with_centring(estimator.model, centring)
     record = Centring(len(terms), degree, before, len(x))
     return dataclasses.replace(estimator, model=model), record
+
+
+def wants_centring(training: Training, method: AbstractMethod, events: int) -> bool:
+    """Whether the score is centred after training."""
+    if training.centre is not None:
+        return training.centre
+    of_sets = any(isinstance(one, CandidateSets) for one in method.supervisions)
+    alone = len(method.supervisions) == 1
+    return of_sets and alone and wants_trials(training) and events > UNCENTRED_EVENTS
+
+
+def centre_after_training(
+    estimator: AbstractEstimator,
+    events: Events | Records,
+    x: np.ndarray,
+    weight: np.ndarray,
+    training: Training,
+    seed: int,
+) -> AbstractEstimator:
+    """The estimator centred on the events it was trained on, where that is wanted and possible."""
+    if not isinstance(estimator, Estimator) or isinstance(estimator, DensityEstimator):
+        return estimator
+    if not isinstance(events, Events) or not wants_centring(training, estimator.method, len(x)):
+        return estimator
+    # Reference events, which may follow the others, have no θ of their own.
+    count = len(events)
+    result, record = centre_score(estimator, x[:count], events.theta, weight[:count], seed=seed)
+    reason = "not centred: the mean score at θ cannot be distinguished from 0"
+    if record.terms:
+        reason = (
+            f"centred: the mean score at θ was {record.before:.1%} of a score's spread, and a "
+            f"function of θ with {record.terms} terms is subtracted"
+        )
+    history = dataclasses.replace(result.history, choices=(*result.history.choices, reason))
+    return dataclasses.replace(result, history=history)
 
 
 def _affordable(dim: int, most: int) -> list[tuple[int, list[tuple[int, ...]]]]:
@@ -124,11 +174,11 @@ def gradients(
     """∂/∂θ_j of every term, shape (d, n, terms)."""
     low, high = box
     dim, highest = theta.shape[1], max(max(term) for term in terms)
-    place = 2 * (theta - low) / (high - low) - 1
-    values = [legendre.legvander(place[:, j], highest) for j in range(dim)]
+    position = 2 * (theta - low) / (high - low) - 1
+    values = [legendre.legvander(position[:, j], highest) for j in range(dim)]
     slope = legendre.legder(np.eye(highest + 1))  # a column for each polynomial
     slopes = [
-        legendre.legvander(place[:, j], max(highest - 1, 0)) @ slope * 2 / (high[j] - low[j])
+        legendre.legvander(position[:, j], max(highest - 1, 0)) @ slope * 2 / (high[j] - low[j])
         for j in range(dim)
     ]
     degrees = np.array(terms)
@@ -199,9 +249,11 @@ def _by_spread(
     The variance as exp of a cubic in θ, from the logarithms of the squares: those of a variable of
     a given shape differ from the logarithm of its variance by a constant only.
     """
-    place = 2 * (theta - box[0]) / (box[1] - box[0]) - 1
-    pairs = [place[:, [i]] * place[:, [j]] for i in range(place.shape[1]) for j in range(i)]
-    columns = [np.ones((len(place), 1)), place, place**2, place**3, *pairs]
+    position = 2 * (theta - box[0]) / (box[1] - box[0]) - 1
+    pairs = [
+        position[:, [i]] * position[:, [j]] for i in range(position.shape[1]) for j in range(i)
+    ]
+    columns = [np.ones((len(position), 1)), position, position**2, position**3, *pairs]
     design = np.concatenate(columns, axis=1)
     squares = score**2
     floor = 1e-6 * squares.mean(axis=0) + np.finfo(float).tiny

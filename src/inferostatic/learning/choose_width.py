@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..estimator import Estimator
+from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import Input, as_count, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
@@ -24,20 +24,26 @@ from ..supervision.quadrature import (
     draw_standard,
     kernel_sum,
 )
-from ..supervision.supervision import law_of, refuse_discrete, trusted_region
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..supervision.supervision import find_prior, refuse_discrete, trusted_region
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 
-#: Effective number c of fitted numbers in the noise c·variance/n of a fit: of stored events, whose
-#: displacements are redrawn in every epoch, and of drawn records. Measured with the default
-#: network and training on toys (benchmarks/widths.py), where c lies within a factor of two or three
-#: of these. The best width goes with its sixth root.
-STORED_COMPLEXITY, DRAWN_COMPLEXITY = 15.0, 60.0
-#: Widths examined by default, and the ratio of the largest to the smallest.
-NUMBER, SPAN = 10, 10.0
-#: The largest of them: λ√μ₂ in standard deviations of the prior, and its reach as a part of the
-#: simulated range, which it takes away on either side where no prior= was given.
-LARGEST, MOST_ERODED = 0.5, 0.1
+#: Effective number c of fitted numbers in the noise c·variance/n of a fit to stored events, whose
+#: displacements are redrawn in every epoch. Measured with the default network and training on toys
+#: (benchmarks/widths.py), where c lies within a factor of two or three of it. The best width goes
+#: with its sixth root.
+STORED_COMPLEXITY = 15.0
+#: The same of drawn records.
+DRAWN_COMPLEXITY = 60.0
+#: Widths examined by default.
+NUMBER = 10
+#: Ratio of the largest of them to the smallest.
+SPAN = 10.0
+#: The largest of them: λ√μ₂ in standard deviations of the prior.
+LARGEST = 0.5
+#: Its reach, at most, as a part of the simulated range, which it takes away on either side where
+#: no prior= was given.
+MOST_ERODED = 0.1
 #: Events that must be left after weighting, effectively.
 FEWEST = 100
 #: Rows (events times points) in one evaluation.
@@ -162,12 +168,12 @@ def choose_width(
     n: int | None = None,
     drawn: bool = False,
     seed: int,
-    progress_bar: bool | None = None,
 ) -> WidthChoice:
     r"""Bias and noise of Kernel Score Estimation at each width, and the width to take.
 
     From a stored event (θ', x), ε ~ K and θ = θ' − ε, weighted by π(θ)/π(θ'): then (θ, x) follow
-    the law of KSE's own training data (form 1, `eq:ksa`), in which x is made at θ + ε. On it,
+    the distribution of KSE's own training data (form 1, `eq:ksa`), in which x is made at θ + ε. On
+    it,
 
     $$\text{bias} = s^\mathrm{KSA}[\hat\varphi] - \nabla\hat\varphi, \qquad
     \text{variance} = E[y^2\mid x,\theta] - (s^\mathrm{KSA})^2 \;
@@ -181,10 +187,10 @@ def choose_width(
     for drawn records; or rather as cVS/(cV + nS), since a fit to mere noise loses no more than
     the mean square S of the score. For half the noise, as in an ensemble, give twice the `n`.
 
-    All widths are compared at the same θ: the simulated region less the largest reach, or the law
-    `prior`, which must leave that much room on every side. θ near the edge of what was simulated
-    is therefore left out, and a bias that is largest there goes unnoticed: simulate wider and
-    give `prior`.
+    All widths are compared at the same θ: the simulated region less the largest reach, or the
+    `prior` given, which must leave that much room on every side. θ near the edge of what was
+    simulated is therefore left out, and a bias that is largest there goes unnoticed: simulate wider
+    and give `prior`.
 
     Args:
         estimator: a trained potential, from any method; the default fit is a good one.
@@ -195,12 +201,11 @@ def choose_width(
         widths: in the units of θ: a list of numbers, each for all parameters, or of rows with one
             number for each parameter. By default ten, in proportion to the standard deviations of
             the prior, so that they differ between parameters where these do.
-        prior: the law of θ to average over; that of the events unless given.
-        n: events that KSE will be trained with; as many as `events` unless given.
+        prior: of θ to average over; that of the events by default.
+        n: events that KSE will be trained with; as many as `events` by default.
         drawn: KSE will be trained on records from `ist.draw`, whose displacements are fixed, and
             not on stored events, whose displacements are new in every epoch.
         seed: of the displacements.
-        progress_bar: force the display on or off.
 
     Example:
         `choice = ist.choose_width(ist.fit(events, seed=1), events, seed=2)`, `print(choice)`,
@@ -208,23 +213,23 @@ def choose_width(
     """
     _check_objects(estimator, events, prior)
     seed, n = as_seed(seed), as_count(len(events) if n is None else n, "n")
-    law = law_of(events)
-    region = _simulated(estimator, events, law)
-    target = law if prior is None else prior
+    stored_prior = find_prior(events)
+    region = _find_simulated_region(estimator, events, stored_prior)
+    target = stored_prior if prior is None else prior
     rules = _rules(kernel, widths, target, region, given=prior is not None)
     region = _common_region(rules, target, region, given=prior is not None)
     scale = target.centre_and_scale[1]
     complexity = DRAWN_COMPLEXITY if drawn else STORED_COMPLEXITY
     total = len(rules) * len(events)
     estimator.warn_outside(events.x)
-    with progress("examining widths", total, show=progress_bar) as advance:
+    with progress("examining widths", total) as advance:
         rows = []
         for rule in rules:
-            theta, weight = _displaced(rule, events, law, target, region, seed)
+            theta, weight = _displace(rule, events, stored_prior, target, region, seed)
             _check_left(rule, weight)
             used = weight != 0
             advance(int(np.sum(~used)))
-            found = _approximations(estimator, events.x[used], theta[used], rule, seed, advance)
+            found = _approximate(estimator, events.x[used], theta[used], rule, seed, advance)
             rows.append(_averages(found, weight[used], scale, complexity / n))
     means = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return WidthChoice(
@@ -249,14 +254,14 @@ def _check_objects(estimator: object, events: object, prior: object) -> None:
         raise TypeError(f"events must be ist.Events, from ist.simulate(…); got {kind_of(events)}.")
     if events.prior is None:
         raise ValueError(
-            "choose_width displaces the stored θ, for which their law must be known, but these "
-            "events have no prior=. Give ist.Events(…, prior=…) the law that θ were drawn from."
+            "choose_width displaces the stored θ, for which their prior must be known, but these "
+            "events have no prior=. Give ist.Events(…, prior=…), the distribution of their θ."
         )
     if prior is not None and not isinstance(prior, AbstractPrior):
         raise TypeError(f"prior must be a prior such as ist.Uniform; got {kind_of(prior)}.")
-    for law in (events.prior, prior):
-        if isinstance(law, Discrete):
-            refuse_discrete(law, "choose_width, like Kernel Score Estimation,")
+    for one in (events.prior, prior):
+        if isinstance(one, Discrete):
+            refuse_discrete(one, "choose_width, like Kernel Score Estimation,")
     for what, ours, theirs in (
         ("observables", estimator.x_names, events.x_names),
         ("parameters", estimator.theta_names, events.theta_names),
@@ -288,9 +293,11 @@ class _Box:
         return np.asarray(np.all(inside, axis=1))
 
 
-def _simulated(estimator: Estimator, events: Events, law: AbstractPrior) -> _Box:
+def _find_simulated_region(
+    estimator: Estimator, events: Events, stored_prior: AbstractPrior
+) -> _Box:
     """Where the events lie and the potential can be trusted."""
-    low, high = trusted_region(law, events.theta)
+    low, high = trusted_region(stored_prior, events.theta)
     box = _Box(
         np.maximum(low, estimator.region.theta_low), np.minimum(high, estimator.region.theta_high)
     )
@@ -325,7 +332,7 @@ def _rules(
             kernel_sum(_kernel(kernel, 1.0), target.dim), target, region, given=given
         )
     else:
-        rows = _checked_widths(widths, target.dim)
+        rows = _check_widths(widths, target.dim)
     rules = [kernel_sum(_kernel(kernel, _as_one(row)), target.dim) for row in rows]
     low, high = target.support
     bounded = bool(np.isfinite(np.concatenate([low, high])).any())
@@ -353,7 +360,7 @@ def _kernel(family: KernelFamily, width: float | tuple[float, ...]) -> AbstractK
     return made
 
 
-def _checked_widths(widths: Input, dim: int) -> np.ndarray:
+def _check_widths(widths: Input, dim: int) -> np.ndarray:
     """One row for each width, shape (m, d)."""
     array = np.atleast_1d(as_floats(widths, "widths")).astype(np.float64)
     if array.ndim > 2 or array.size == 0 or (array.ndim == 2 and array.shape[1] != dim):
@@ -417,10 +424,10 @@ def _common_region(
     return _Box(np.maximum(low, inner.low), np.minimum(high, inner.high))
 
 
-def _displaced(
+def _displace(
     rule: KernelSum,
     events: Events,
-    law: AbstractPrior,
+    stored_prior: AbstractPrior,
     target: AbstractPrior,
     region: _Box,
     seed: int,
@@ -431,7 +438,7 @@ def _displaced(
     theta = events.theta - u * rule.widths
     inside = region.contains(theta)
     weight = np.zeros(len(events))
-    log_made = law.log_prob(events.theta[inside])
+    log_made = stored_prior.log_prob(events.theta[inside])
     log_wanted = target.log_prob(theta[inside])
     # An edge rounded to float32 can leave a θ' on it without a density.
     ratio = np.exp(np.where(np.isfinite(log_made), log_wanted - log_made, -np.inf))
@@ -449,7 +456,7 @@ def _check_left(rule: KernelSum, weight: np.ndarray) -> None:
         )
 
 
-def _approximations(
+def _approximate(
     estimator: Estimator,
     x: np.ndarray,
     theta: np.ndarray,

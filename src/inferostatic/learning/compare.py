@@ -15,26 +15,33 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from ..estimator import AbstractEstimator, Estimator, RatioEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of, warn_user
 from ..models.architecture import AbstractArchitecture, DirectScore
-from ..models.features import Automatic
-from ..models.networks import NetworkChoice, parameter_count
+from ..models.features.features import Automatic
+from ..models.networks.networks import NetworkChoice, parameter_count
 from ..supervision.records import CandidateSet
 from ..supervision.supervision import supervise_many
-from .choose import excess_and_error
-from .fit import as_architecture, as_method, assembled, check_capability, fit
-from .members import Candidate, side_by_side
+from .arguments import as_architecture, as_method, check_capability
+from .dataset.build import build_dataset
+from .defaults.choose import complete_training
+from .defaults.method import choose_method
+from .defaults.trials import find_excess_and_error, wants_trials
+from .fit import fit
 from .methods import KCE, AbstractMethod, Method
-from .plan import planned, tries_out
-from .supplied import supplied
-from .training import Training
+from .train_estimator import build_estimator
+from .training.members import MemberSetting, train_side_by_side
+from .training.options import Training
 
-#: Part of the events that no setting is trained on, and how many of them at most.
-TEST_FRACTION, MOST_TESTED = 0.2, 20_000
-#: Candidate sets in all, and for one event at most.
-ASKED, ASKED_EACH = 40_000, 8
+#: Part of the events that no setting is trained on.
+TEST_FRACTION = 0.2
+#: Such events, at most.
+MOST_TESTED = 20_000
+#: Candidate sets in all by which settings are compared.
+ASKED = 40_000
+#: Candidate sets of one event, at most.
+ASKED_EACH = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +53,7 @@ class Setting:
         network: such as `ist.Residual(64, 3)` or `ist.Potential(…)`.
         training: such as `ist.Training(weight_decay=0.1)`.
         members: networks averaged.
-        name: shown in the table; made up from the rest unless given.
+        name: shown in the table; made up from the rest by default.
     """
 
     method: AbstractMethod | None = None
@@ -127,7 +134,10 @@ def compare(
             f"network=ist.MLP((32, 32)))]; got {kind_of(settings)}."
         )
     seed = as_seed(seed)
-    checked = [_setting(setting) for setting in settings]
+    checked = [_check_setting(setting) for setting in settings]
+    if any(setting.method is None for setting in checked):
+        default = choose_method(events).method
+        checked = [s if s.method else dataclasses.replace(s, method=default) for s in checked]
     order = np.random.default_rng(np.random.SeedSequence([seed, 12])).permutation(len(events))
     tested = min(round(TEST_FRACTION * len(events)), MOST_TESTED)
     if tested < 2:
@@ -136,17 +146,17 @@ def compare(
     estimators: dict[int, AbstractEstimator] = {}
     seconds = np.zeros(len(checked))
     for group in _groups(checked, len(rest)):
-        made = _fitted([checked[j] for j in group], rest, seed)
+        made = _fit_group([checked[j] for j in group], rest, seed)
         for j, estimator in zip(group, made, strict=True):
             estimators[j] = estimator
             seconds[j] = estimator.history.seconds.sum() / len(group)
-    jury = _Jury(test, seed)
-    judged = np.stack([jury.losses(estimators[j]) for j in range(len(checked))])
-    ranked = np.argsort(judged.mean(axis=1), kind="stable")
-    excess, error = excess_and_error(judged, int(ranked[0]))
+    test_sets = _TestSets(test, seed)
+    losses = np.stack([test_sets.losses(estimators[j]) for j in range(len(checked))])
+    ranked = np.argsort(losses.mean(axis=1), kind="stable")
+    excess, error = find_excess_and_error(losses, int(ranked[0]))
     return Comparison(
         names=tuple(_names(checked)[j] for j in ranked),
-        loss=judged.mean(axis=1)[ranked],
+        loss=losses.mean(axis=1)[ranked],
         excess=excess[ranked],
         error=error[ranked],
         seconds=seconds[ranked],
@@ -157,7 +167,7 @@ def compare(
     )
 
 
-def _setting(thing: Any) -> Setting:  # noqa: ANN401
+def _check_setting(thing: Any) -> Setting:  # noqa: ANN401
     if isinstance(thing, AbstractMethod):
         thing = Setting(thing)
     elif not isinstance(thing, Setting):
@@ -209,7 +219,7 @@ def _groups(settings: list[Setting], events: int) -> list[list[int]]:
         architecture = as_architecture(setting.network, events, as_method(setting.method))
         open_ = isinstance(architecture.x_features, Automatic)
         open_ = open_ or setting.training.weight_decay is None
-        alone = tries_out(setting.training) and open_
+        alone = wants_trials(setting.training) and open_
         alone = alone or setting.members > 1 or not setting.training.shared_batches
         alike = dataclasses.replace(setting.training, weight_decay=None, choose=None)
         bare = dataclasses.replace(architecture, x_features=Automatic())
@@ -227,7 +237,7 @@ def _equal(one: Setting, other: Setting) -> bool:
     return bool(eqx.tree_equal(as_method(one.method), as_method(other.method)))
 
 
-def _fitted(group: list[Setting], events: Events, seed: int) -> list[AbstractEstimator]:
+def _fit_group(group: list[Setting], events: Events, seed: int) -> list[AbstractEstimator]:
     if len(group) == 1:
         setting = group[0]
         return [
@@ -241,26 +251,26 @@ def _fitted(group: list[Setting], events: Events, seed: int) -> list[AbstractEst
             )
         ]
     method = as_method(group[0].method)
-    supply = supplied(events, method)
-    count = len(supply.weight)
-    split = supply.split(group[0].training.validation_fraction, seed)
+    dataset = build_dataset(events, method)
+    count = len(dataset)
+    split = dataset.split(group[0].training.validation_fraction, seed)
     architectures = [as_architecture(setting.network, count, method) for setting in group]
-    plans = [planned(setting.training, count, len(split.train)) for setting in group]
-    candidates = [
-        Candidate(architecture.x_features, plan.weight_decay or 0.0)
+    plans = [complete_training(setting.training, count, len(split.train)) for setting in group]
+    settings = [
+        MemberSetting(architecture.x_features, plan.weight_decay or 0.0)
         for architecture, plan in zip(architectures, plans, strict=True)
     ]
     title = f"training {len(group)} settings of {method}"
-    together = side_by_side(
-        architectures[0], method, supply, split, plans[0], candidates, seed, title=title
+    together = train_side_by_side(
+        architectures[0], method, dataset, split, plans[0], settings, seed, title=title
     )
     return [
-        assembled(events, method, supply, architecture, part, plan)
+        build_estimator(events, method, dataset, architecture, part, plan)
         for architecture, part, plan in zip(architectures, together, plans, strict=True)
     ]
 
 
-class _Jury:
+class _TestSets:
     """Test events with candidate sets that are the same for every setting."""
 
     def __init__(self, test: Events, seed: int) -> None:
@@ -271,7 +281,7 @@ class _Jury:
         supply = method.supply(test)
         keys = jax.random.split(jax.random.key(seed), self.times * len(test))
         rows = jax.tree.map(lambda leaf: np.repeat(leaf, self.times, axis=0), supply.rows)
-        sets = supervise_many(method.supervision, rows, supply.law, keys)
+        sets = supervise_many(method.supervision, rows, supply.distribution, keys)
         assert isinstance(sets, CandidateSet)
         self.thetas = np.asarray(sets.thetas)
         self.weight = supply.weight / supply.weight.mean()

@@ -22,7 +22,7 @@ def cross_fit(
     """Train on all events but a part, for each part in turn.
 
     Where simulation is dear, no event need be set aside: `calibrated_fit(estimators, x,
-    calibration=held_out)` uses each event to train all estimators but one, and to calibrate that.
+    events=held_out)` uses each event to train all estimators but one, and to calibrate that.
 
     Args:
         events: to be used for both.

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 from ..inputs import Input, as_floats
 from ..serial import known
 from ..supervision.density import MadeAt
-from ..supervision.latent import JointScore, JointScoreTarget
+from ..supervision.latent import JointScore
+from ..supervision.latent_records import JointScoreTarget
 from ..supervision.records import AbstractRecord, DensityTarget, Questioned
 from .losses import AbstractLoss, SummedSquares
 from .methods import Method, MixedMethod
@@ -63,8 +64,8 @@ def SCANDAL(alpha: float = 1.0, *, unit: Input | None = None) -> MixedMethod:
 
     Args:
         alpha: weight of the score term \(\alpha\sum_i u_i^2(\hat s_i - t_i)^2\).
-        unit: u, the unit of θ in which α is stated, one number or one for each parameter. Unless
-            told it is the standard deviation of the law of θ, so that α is a pure number.
+        unit: u, the unit of θ in which α is stated, one number or one for each parameter. The
+            default is the standard deviation of the prior, so that α is a pure number.
     """
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..inputs import as_count, as_seed, bad_rows, finite_rows, kind_of, require_float32
 from ..supervision.records import AbstractRecord
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .methods import AbstractMethod, Method
 

@@ -10,10 +10,10 @@ import numpy as np
 from ..events.events import Events
 from ..inputs import Input, as_floats, kind_of
 from ..supervision.latent import FromJoint, JointScore
-from ..supervision.pairs import AbstractPairLaw, Independent, LabelledPairs
+from ..supervision.pairs import AbstractPairs, LabelledPairs
 from ..supervision.references import ReferencePoint
 from .losses import AbstractLoss, AbstractRatioLoss, Logistic, ROLRLoss, SummedSquares
-from .methods import CARL, Method, MixedMethod, reference_point
+from .methods import CARL, Method, MixedMethod, labelled_pairs, reference_point
 
 _Pairs = LabelledPairs | ReferencePoint
 
@@ -22,7 +22,7 @@ def LatentLoss(
     loss: AbstractRatioLoss,
     *,
     reference: Input | None = None,
-    pairs: AbstractPairLaw | None = None,
+    pairs: AbstractPairs | None = None,
 ) -> Method:
     """A loss of Appendix A: the label replaced by 1/(1 + r_lat), its mean given (x, z).
 
@@ -30,7 +30,7 @@ def LatentLoss(
         loss: `ist.Logistic()` (ALICE), `ist.Square()`, `ist.Exponential()`, `ist.Savage()` or
             `ist.ROLRLoss()`.
         reference: None for the doubly parameterised ratio, or a parameter point.
-        pairs: another pair law in place of `ist.Independent()`.
+        pairs: another distribution of pairs in place of `ist.Independent()`.
     """
     if not isinstance(loss, AbstractRatioLoss):
         raise TypeError(f"loss must be such as ist.Square(); got {kind_of(loss)}.")
@@ -38,7 +38,7 @@ def LatentLoss(
     return _latent(name, loss, _pairs(reference, pairs), soft=True)
 
 
-def ALICE(*, reference: Input | None = None, pairs: AbstractPairLaw | None = None) -> Method:
+def ALICE(*, reference: Input | None = None, pairs: AbstractPairs | None = None) -> Method:
     """Logistic loss with the joint ratio's own label: CARL with less variance."""
     return _latent("ALICE", Logistic(), _pairs(reference, pairs), soft=True)
 
@@ -46,7 +46,7 @@ def ALICE(*, reference: Input | None = None, pairs: AbstractPairLaw | None = Non
 def ROLR(
     *,
     reference: Input | None = None,
-    pairs: AbstractPairLaw | None = None,
+    pairs: AbstractPairs | None = None,
     edge: float = 10.0,
 ) -> Method:
     """Regression on the joint ratio, y(r̂ − r)² + (1−y)(1/r̂ − 1/r)².
@@ -60,7 +60,7 @@ def CASCAL(
     alpha: float = 1.0,
     *,
     reference: Input | None = None,
-    pairs: AbstractPairLaw | None = None,
+    pairs: AbstractPairs | None = None,
     unit: Input | None = None,
 ) -> MixedMethod:
     r"""CARL and α |∇θ ln r̂ − t|² at the θ that made the event.
@@ -68,9 +68,9 @@ def CASCAL(
     Args:
         alpha: weight of the score term \(\alpha\sum_i u_i^2(\hat s_i - t_i)^2\).
         reference: None for the doubly parameterised ratio, or a parameter point.
-        pairs: another pair law in place of `ist.Independent()`.
-        unit: u, the unit of θ in which α is stated, one number or one for each parameter. Unless
-            told it is the standard deviation of the law of θ, so that α is a pure number.
+        pairs: another distribution of pairs in place of `ist.Independent()`.
+        unit: u, the unit of θ in which α is stated, one number or one for each parameter. The
+            default is the standard deviation of the prior, so that α is a pure number.
     """
     carl = CARL(reference=reference, pairs=pairs)
     return _with_score("CASCAL", carl, alpha, _pairs(reference, pairs), unit)
@@ -80,7 +80,7 @@ def RASCAL(
     alpha: float = 1.0,
     *,
     reference: Input | None = None,
-    pairs: AbstractPairLaw | None = None,
+    pairs: AbstractPairs | None = None,
     unit: Input | None = None,
     edge: float = 10.0,
 ) -> MixedMethod:
@@ -93,7 +93,7 @@ def ALICES(
     alpha: float = 1.0,
     *,
     reference: Input | None = None,
-    pairs: AbstractPairLaw | None = None,
+    pairs: AbstractPairs | None = None,
     unit: Input | None = None,
 ) -> MixedMethod:
     """ALICE and α |∇θ ln r̂ − t|² at the θ that made the event; arguments as for `CASCAL`."""
@@ -108,8 +108,8 @@ def SALLY(*, reference: Input | None = None, unit: Input | None = None) -> Metho
         reference: a parameter point where the score is learned as a locally optimal observable,
             from the events simulated there; `network=ist.DirectScore()` is the usual choice. None
             for the score at every θ, which gives a potential its ratios as well.
-        unit: of θ in which errors of the components are compared. Unless told it is the standard
-            deviation of the law of θ; at a reference every component counts by its own spread.
+        unit: of θ in which errors of the components are compared. The default is the standard
+            deviation of the prior; at a reference every component counts by its own spread.
     """
     return _score_method("SALLY", None, reference, unit)
 
@@ -147,15 +147,12 @@ def _score_method(
     return Method(name, JointScore(pairs, point, scale), SummedSquares())
 
 
-def _pairs(reference: Input | None, pairs: AbstractPairLaw | None) -> _Pairs:
+def _pairs(reference: Input | None, pairs: AbstractPairs | None) -> _Pairs:
     if reference is not None and pairs is not None:
         raise ValueError("give either reference= or pairs=, not both.")
     if reference is not None:
         return _point(reference)
-    law = Independent() if pairs is None else pairs
-    if not isinstance(law, AbstractPairLaw):
-        raise TypeError(f"pairs must be such as ist.CustomPairs(…); got {kind_of(law)}.")
-    return LabelledPairs(law)
+    return labelled_pairs(pairs)
 
 
 def _point(reference: Input) -> ReferencePoint:

@@ -1,15 +1,5 @@
-r"""`MatrixElement`: \(p(x;\theta) = \int dz\,p(z;\theta)\,T(x|z)\), each value with its error.
+"""`fit_matrix_element`: train what the matrix-element method needs, a proposal and a transfer."""
 
-The proposal is a flow q(z|x) trained on the events, whose θ are those of the prior, so that the
-same draws serve every θ: ratios and scores are far more precise than the densities themselves.
-Beside it, a part of the draws is from Student distributions around the draws of each event and
-around those of all events, which bound the weights where the flow is too narrow.
-"""
-
-import dataclasses
-import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,354 +7,49 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..archive import write_archive
-from ..density_estimator import DensityEstimator
-from ..estimator import AbstractEstimator
+from ..estimator.density import DensityEstimator
+from ..estimator.matrix_element import (
+    MatrixElement,
+    apply_to_rows,
+    evaluate_in_calls,
+    require_numbers,
+)
 from ..events.events import Events
 from ..events.latent import JointDensity, Latent
-from ..inputs import (
-    Input,
-    as_count,
-    as_floats,
-    as_rows,
-    as_seed,
-    column_names,
-    kind_of,
-    require_finite,
-    require_float32,
-    require_order,
-    warn_user,
-)
-from ..loading import READERS, described_estimator
-from ..models.flow import Flow
-from ..models.invertible import log_jacobian, undone
-from ..models.matrix_element import (
-    FEWEST_SAMPLES,
-    MEM,
-    Estimated,
-    HeavyTails,
-    Strata,
-    around,
-    log_mean,
-    log_mean_ratio,
-    mean_slope,
-)
-from ..serial import describe, restore
+from ..inputs import kind_of
+from ..models.flows.flow import Flow
+from ..models.matrix_element import MEM
 from ..supervision.joint_identities import require_identities
 from ..supervision.supervision import trusted_region
+from .arguments import FitOptions
 from .density_methods import NDE
 from .draw import Records
-from .training import Training
-
-#: Parts of the draws that come from around the event's own draws and from around all events'.
-LOCAL, BROAD = 0.2, 0.05
-#: Draws by which the place and the size of an event's latent variables are found.
-PILOT = 64
-#: Draws that are held in memory at a time, and evaluated in one call.
-HELD, CALL = 1 << 18, 1 << 14
+from .train_estimator import train_estimator
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Draws:
-    """Draws of z for some events, with everything of their weights that does not depend on θ."""
-
-    z: np.ndarray
-    log_part: np.ndarray
-    strata: Strata
-
-
-@dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class MatrixElement:
-    """A density by the matrix-element method; every answer is a value and its standard error.
-
-    The errors are those of the importance sampling. A learned transfer density has an error of its
-    own, which they do not contain.
-
-    Attributes:
-        method: the density of the latent variables, and the settings.
-        transfer: the learned transfer density T(x|z); None where it was given.
-        proposal: the learned density of z given x.
-        x_names, theta_names: names of the columns.
-        theta_low, theta_high: where the proposal was trained, the support of the prior or the
-            range of the events' θ.
-    """
-
-    method: MEM
-    transfer: DensityEstimator | None
-    proposal: DensityEstimator
-    x_names: tuple[str, ...]
-    theta_names: tuple[str, ...]
-    theta_low: np.ndarray
-    theta_high: np.ndarray
-
-    def log_prob(
-        self, x: Input, theta: Input, *, samples: int | None = None, seed: int = 0
-    ) -> Estimated:
-        """Ln p(x; θ) in the units of x, and its standard error, each of shape (n,).
-
-        Args:
-            x: events, shape (n, D).
-            theta: parameters, shape (n, d), or (d,) for all events.
-            samples: draws of z for each event; the method's number unless told.
-            seed: of the draws. They do not depend on θ, so that with one seed the result is a
-                smooth function of θ.
-        """
-        x_rows, theta_rows = self._checked(x, theta)
-
-        def of(draws: _Draws, theta: np.ndarray) -> Estimated:
-            return log_mean(draws.log_part + self._latent(draws.z, theta), draws.strata)
-
-        return self._averaged(of, x_rows, [theta_rows], samples, seed)
-
-    def log_ratio(
-        self, x: Input, theta0: Input, theta1: Input, *, samples: int | None = None, seed: int = 0
-    ) -> Estimated:
-        """Ln p(x; θ0) − ln p(x; θ1) from the same draws, and its standard error, shape (n,)."""
-        x_rows, *theta_rows = self._checked(x, theta0, theta1)
-
-        def of(draws: _Draws, theta0: np.ndarray, theta1: np.ndarray) -> Estimated:
-            first, second = (
-                draws.log_part + self._latent(draws.z, theta) for theta in (theta0, theta1)
-            )
-            return log_mean_ratio(first, second, draws.strata)
-
-        return self._averaged(of, x_rows, theta_rows, samples, seed)
-
-    def score(
-        self, x: Input, theta: Input, *, samples: int | None = None, seed: int = 0
-    ) -> Estimated:
-        """∇θ ln p(x; θ), the gradient of the log of the average, and its standard error, (n, d)."""
-        x_rows, theta_rows = self._checked(x, theta)
-
-        def of(draws: _Draws, theta: np.ndarray) -> Estimated:
-            log_weights = draws.log_part + self._latent(draws.z, theta)
-            return mean_slope(log_weights, self._latent_score(draws.z, theta), draws.strata)
-
-        return self._averaged(of, x_rows, [theta_rows], samples, seed)
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to one file; `ist.load` reads it.
-
-        The user's own densities are stored by name only: supply them again on loading,
-        `ist.load(path, supplied={name: function})`.
-        """
-        header: dict[str, Any] = {
-            "kind": type(self).__name__,
-            "method": describe(self.method),
-            "x_names": self.x_names,
-            "theta_names": self.theta_names,
-        }
-        arrays: dict[str, Any] = {"low": self.theta_low, "high": self.theta_high}
-        for name in ("proposal", "transfer"):
-            part = getattr(self, name)
-            if part is not None:
-                header[name], inner = part.described()
-                arrays |= {f"{name}/{key}": array for key, array in inner.items()}
-        write_archive(path, header, arrays)
-
-    def __repr__(self) -> str:
-        """What it is, in a line."""
-        transfer = "given" if self.transfer is None else "learned"
-        return (
-            f"MatrixElement({', '.join(self.x_names)} | {', '.join(self.theta_names)}; "
-            f"{len(self.proposal.x_names)} latent variables, {transfer} transfer, "
-            f"{self.method.samples} samples)"
-        )
-
-    def _averaged(
-        self,
-        of: Callable[..., Estimated],
-        x: np.ndarray,
-        thetas: list[np.ndarray],
-        samples: int | None,
-        seed: int,
-    ) -> Estimated:
-        """`of` the draws of some events and their θ, for all events."""
-        count = self.method.samples if samples is None else as_count(samples, "samples")
-        if count < FEWEST_SAMPLES:
-            raise ValueError(f"samples must be at least {FEWEST_SAMPLES}; got {samples}.")
-        rows = max(1, HELD // count)
-        parts, seed = [], as_seed(seed)
-        for start in range(0, len(x), rows):
-            some = slice(start, start + rows)
-            draws = self._draws(x[some], count, np.random.SeedSequence([seed, start]))
-            parts.append(of(draws, *(theta[some] for theta in thetas)))
-        values, errors = zip(*parts, strict=True)
-        return Estimated(np.concatenate(values), np.concatenate(errors))
-
-    def _draws(self, x: np.ndarray, count: int, seeds: np.random.SeedSequence) -> _Draws:
-        """Draws of z for each event from all components of the proposal."""
-        local, broad = max(2, round(LOCAL * count)), max(2, round(BROAD * count))
-        strata = Strata((count - local - broad, local, broad))
-        rng = np.random.default_rng(seeds)
-        key = jax.random.key(int(rng.integers(2**31)))
-        learned = self._learned_draws(x, PILOT + strata.sizes[0], key)
-        near = around(learned[:, :PILOT])
-        far = HeavyTails(*(np.repeat(part, len(x), axis=0) for part in self._everywhere))
-        u = np.concatenate(
-            [learned[:, PILOT:], near.draw(local, rng), far.draw(broad, rng)], axis=1
-        )
-        # In float32 from here on, as the functions see it.
-        z = undone(self.proposal.model.x_features, u.reshape(-1, u.shape[-1])).astype(np.float32)
-        jacobian = _in_calls(lambda z: _jacobian(self.proposal.model.x_features, z), z)
-        jacobian = jacobian.reshape(u.shape[:2])
-        repeated = np.repeat(x, count, axis=0)
-        densities = [
-            self.proposal.log_prob_anywhere(z, repeated).reshape(u.shape[:2]),
-            near.log_prob(u) + jacobian,
-            far.log_prob(u) + jacobian,
-        ]
-        log_q = np.logaddexp.reduce(densities + strata.log_shares[:, None, None], axis=0)
-        log_t = self._transfer(repeated, z).reshape(u.shape[:2])
-        # Draws beyond all values that z can take, where the features end, count for nothing.
-        with np.errstate(invalid="ignore"):
-            part = np.where(np.isfinite(jacobian), log_t - log_q, -np.inf)
-        return _Draws(z.reshape(u.shape), part, strata)
-
-    def _learned_draws(self, x: np.ndarray, count: int, key: Array) -> np.ndarray:
-        """Features of z drawn from the flow, shape (n, count, k)."""
-        drawn = self.proposal.sample_features(np.repeat(x, count, axis=0), key)
-        return drawn.reshape(len(x), count, -1)
-
-    @functools.cached_property
-    def _everywhere(self) -> tuple[np.ndarray, np.ndarray]:
-        """Centre and size of the features of z over all events: they are standardised."""
-        region = self.proposal.region
-        ends = np.stack([region.x_low, region.x_high]).astype(np.float32)
-        ends = np.asarray(jax.vmap(self.proposal.model.x_features)(jnp.asarray(ends)), np.float64)
-        # A sixth of the range of all events is more than a standard deviation, or not much less.
-        half = np.maximum((ends[1] - ends[0]) / 6, 1e-3)
-        return ends.mean(axis=0)[None], np.diag(half)[None]
-
-    def _transfer(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        if self.transfer is not None:
-            return self.transfer.log_prob_anywhere(x, z)
-        values = _in_calls(lambda x, z: _mapped(self.method.transfer, x, z), x, z)
-        return _without_nan(values, "transfer")
-
-    def _latent(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """ln p(z; θ) of every draw of every event."""
-        flat, repeated = _paired(z, theta)
-        function = self.method.latent_log_prob
-        values = _in_calls(lambda z, theta: _mapped(function, z, theta), flat, repeated)
-        return _without_nan(values, "latent_log_prob").reshape(z.shape[:2])
-
-    def _latent_score(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        flat, repeated = _paired(z, theta)
-        function = self.method.latent_log_prob
-        values = _in_calls(lambda z, theta: _slopes(function, z, theta), flat, repeated)
-        return values.reshape(*z.shape[:2], -1)
-
-    def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
-        require_order(column_names(x), self.x_names, "x")
-        x_rows = _table(x, self.x_names, "x")
-        tables = [x_rows]
-        for theta in thetas:
-            require_order(column_names(theta), self.theta_names, "theta")
-            rows = _table(theta, self.theta_names, "theta")
-            slack = 1e-6 * (np.abs(self.theta_low) + np.abs(self.theta_high))
-            inside = (rows >= self.theta_low - slack) & (rows <= self.theta_high + slack)
-            if not inside.all():
-                warn_user(
-                    "theta lies outside the range of the events; there the proposal may miss "
-                    "latent variables that matter. Look at the errors."
-                )
-            tables.append(rows)
-        count = max(len(rows) for rows in tables)
-        if any(len(rows) not in (1, count) for rows in tables):
-            raise ValueError(
-                f"x has {len(x_rows)} rows and theta {[len(t) for t in tables[1:]]}; give one θ "
-                "for each event, one θ for all events, or one event for all θ."
-            )
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in tables]
-
-
-def _table(value: Input, names: tuple[str, ...], name: str) -> np.ndarray:
-    rows = as_floats(value, name)
-    rows = as_rows(rows[None] if rows.ndim == 1 and name == "theta" else rows, name)
-    if rows.shape[1] != len(names) or len(rows) == 0:
-        raise ValueError(
-            f"expected {name} with {len(names)} columns ({', '.join(names)}); got shape "
-            f"{rows.shape}."
-        )
-    require_finite(rows, name, "Remove or repair these rows.")
-    require_float32(rows, names, name)
-    return rows
-
-
-def _paired(z: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return z.reshape(-1, z.shape[-1]), np.repeat(theta, z.shape[1], axis=0)
-
-
-def _in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
-    """`function` of many rows, always in calls of the same size, so that it is compiled once."""
-    parts = []
-    for start in range(0, len(tables[0]), CALL):
-        some = [np.asarray(table[start : start + CALL], np.float32) for table in tables]
-        count = len(some[0])
-        some = [np.concatenate([t, np.repeat(t[-1:], CALL - count, axis=0)]) for t in some]
-        parts.append(np.asarray(function(*some), np.float64)[:count])
-    return np.concatenate(parts)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _mapped(function: Any, first: Array, second: Array) -> Array:  # noqa: ANN401
-    return jax.vmap(lambda a, b: jnp.asarray(function(a, b), jnp.float32))(first, second)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _slopes(function: Any, z: Array, theta: Array) -> Array:  # noqa: ANN401
-    return jax.vmap(jax.grad(lambda z, theta: jnp.asarray(function(z, theta)), argnums=1))(z, theta)
-
-
-@jax.jit
-def _jacobian(features: Any, z: Array) -> Array:  # noqa: ANN401
-    return jax.vmap(lambda one: log_jacobian(features, one))(z)
-
-
-def _without_nan(values: np.ndarray, name: str) -> np.ndarray:
-    bad = np.isnan(values) | np.isposinf(values)
-    if bad.any():
-        raise ValueError(
-            f"{name} is NaN or infinite for {bad.sum()} of {len(bad)} draws of z. It must be a "
-            "number for every z, and −∞ for those that cannot be."
-        )
-    return values
-
-
-def fit_matrix_element(
-    fit: Callable[..., Any],
-    events: Events | Records,
-    method: MEM,
-    *,
-    network: Any,  # noqa: ANN401
-    members: int | None,
-    training: Training | None,
-    start: AbstractEstimator | None,
-    seed: int,
-) -> MatrixElement:
-    """Learn the proposal and, unless it is given, the transfer density, each by `fit`."""
+def fit_matrix_element(events: Events | Records, method: MEM, options: FitOptions) -> MatrixElement:
+    """Learn the proposal and, where it is not given, the transfer density, each by NDE."""
     if not isinstance(events, Events):
         raise TypeError(f"MEM learns from ist.Events; got {kind_of(events)}.")
-    if start is not None:
+    if options.start is not None:
         raise ValueError("MEM trains two networks and cannot be started from one; leave out start.")
+    network = options.network
     if network is not None and not isinstance(network, Flow):
         raise TypeError(f"MEM trains densities: network must be ist.Flow(…); got {network!r}.")
     z = _latent_variables(events, method)
     _check_functions(events, z, method)
     names = tuple(f"{method.name}_{i + 1}" for i in range(z.shape[1]))
-    common = {"network": network, "members": members, "training": training, "seed": seed}
     transfer = None
     if method.transfer is None:
         given_z = Events(
             x=events.x, theta=z, weight=events.weight, x_names=events.x_names, theta_names=names
         )
-        transfer = fit(given_z, NDE(), **common)
+        transfer = train_estimator(given_z, NDE(), options)
     given_x = Events(
         x=z, theta=events.x, weight=events.weight, x_names=names, theta_names=events.x_names
     )
-    proposal = fit(given_x, NDE(), **common)
-    prior = events.stored_law() if events.prior is None else events.prior
+    proposal = train_estimator(given_x, NDE(), options)
+    prior = events.stored_prior() if events.prior is None else events.prior
     low, high = trusted_region(prior, events.theta)
     assert isinstance(proposal, DensityEstimator)
     assert transfer is None or isinstance(transfer, DensityEstimator)
@@ -417,44 +102,9 @@ def _check_functions(events: Events, z: np.ndarray, method: MEM) -> None:
             f"transfer takes one event (x, z) and gives one number, of shape (); got {value.shape}."
         )
     some = slice(0, 1000)
-    _without_nan(
-        _in_calls(lambda x, z: _mapped(method.transfer, x, z), events.x[some], z[some]), "transfer"
+    require_numbers(
+        evaluate_in_calls(
+            lambda x, z: apply_to_rows(method.transfer, x, z), events.x[some], z[some]
+        ),
+        "transfer",
     )
-
-
-def _read(
-    header: dict[str, Any], arrays: dict[str, Any], path: Path, supplied: Mapping[str, object]
-) -> MatrixElement:
-    """What `MatrixElement.save` wrote."""
-    try:
-        parts = {
-            name: described_estimator(
-                header[name],
-                {
-                    key.removeprefix(f"{name}/"): array
-                    for key, array in arrays.items()
-                    if key.startswith(f"{name}/")
-                },
-                path,
-                supplied=supplied,
-            )
-            for name in ("proposal", "transfer")
-            if name in header
-        }
-        return MatrixElement(
-            method=restore(header["method"], supplied),
-            transfer=parts.get("transfer"),
-            proposal=parts["proposal"],
-            x_names=tuple(header["x_names"]),
-            theta_names=tuple(header["theta_names"]),
-            theta_low=arrays["low"],
-            theta_high=arrays["high"],
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is an inferostatic model file, but parts of it are missing or malformed "
-            f"({type(error).__name__}: {error}); save it again."
-        ) from error
-
-
-READERS["MatrixElement"] = _read

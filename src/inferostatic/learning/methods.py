@@ -1,7 +1,7 @@
 """Named methods as compositions: supervision × loss × weight.
 
-CARL, DCTR and KLRE differ in the pair law; KCE is the candidate-set form; `Mix` trains one
-potential with a weighted sum of them.
+CARL, DCTR and KLRE differ in the distribution of pairs; KCE is the candidate-set form; `Mix` trains
+one potential with a weighted sum of them.
 """
 
 import abc
@@ -19,7 +19,7 @@ from ..events.events import Events
 from ..inputs import Input, as_count, as_floats, kind_of
 from ..serial import known
 from ..supervision.candidates import (
-    AbstractCandidateLaw,
+    AbstractCandidates,
     AroundCentre,
     CandidateSets,
     FromPrior,
@@ -28,12 +28,12 @@ from ..supervision.candidates import (
 from ..supervision.difference import AbstractDifference, Linear
 from ..supervision.kernels import AbstractKernel
 from ..supervision.latent import FromJoint
-from ..supervision.pairs import AbstractPairLaw, Independent, KernelPairs, LabelledPairs
+from ..supervision.pairs import AbstractPairs, Independent, KernelPairs, LabelledPairs
 from ..supervision.records import AbstractRecord, Capability, Questioned, Row
 from ..supervision.references import ReferencePoint, ReferenceSample
-from ..supervision.supervision import AbstractSupervision, Drawn, StoredLaw, Supply
+from ..supervision.supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution
 from ..supervision.targets import KernelScore
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .losses import (
     AbstractLoss,
@@ -53,12 +53,17 @@ class AbstractMethod(eqx.Module):
     def capabilities(self) -> frozenset[Capability]:
         """What a model must offer."""
 
+    @property
+    @abc.abstractmethod
+    def supervisions(self) -> tuple[AbstractSupervision, ...]:
+        """What asks the model."""
+
     @abc.abstractmethod
     def supply(self, events: Events) -> Supply:
         """Check and lay out stored events."""
 
     @abc.abstractmethod
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
         """Fresh records for one stored event."""
 
     @abc.abstractmethod
@@ -87,13 +92,20 @@ class Method(AbstractMethod):
         """What the supervision asks for."""
         return frozenset({self.supervision.capability})
 
+    @property
+    def supervisions(self) -> tuple[AbstractSupervision, ...]:
+        """The one."""
+        return (self.supervision,)
+
     def supply(self, events: Events) -> Supply:
         """By the supervision."""
         return self.supervision.supply(events)
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> AbstractRecord:
         """By the supervision."""
-        return self.supervision.supervise(row, law, key=key)
+        return self.supervision.supervise(row, distribution, key=key)
 
     def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
         """The record's question, answered, compared and weighted."""
@@ -140,6 +152,11 @@ class MixedMethod(AbstractMethod):
         """Those of all parts."""
         return frozenset().union(*(method.capabilities for method in self.methods))
 
+    @property
+    def supervisions(self) -> tuple[AbstractSupervision, ...]:
+        """Those of all parts."""
+        return tuple(method.supervision for method in self.methods)
+
     def supply(self, events: Events) -> Supply:
         """All parts must accept the same rows; the trusted region is their intersection."""
         supplies = [method.supply(events) for method in self.methods]
@@ -156,22 +173,24 @@ class MixedMethod(AbstractMethod):
                 )
         # All parts read the same events, so what only one of them needs is added to the others'.
         latent = {name: array for s in supplies for name, array in s.rows.latent.items()}
-        law = StoredLaw(
-            first.law.prior,
-            np.max([s.law.low for s in supplies], axis=0),
-            np.min([s.law.high for s in supplies], axis=0),
-            next((s.law.joint for s in supplies if s.law.joint is not None), None),
-            next((s.law.unit for s in supplies if s.law.unit is not None), None),
+        distribution = ThetaDistribution(
+            first.distribution.prior,
+            np.max([s.distribution.low for s in supplies], axis=0),
+            np.min([s.distribution.high for s in supplies], axis=0),
+            next(
+                (s.distribution.joint for s in supplies if s.distribution.joint is not None), None
+            ),
+            next((s.distribution.unit for s in supplies if s.distribution.unit is not None), None),
         )
-        return Supply(dataclasses.replace(first.rows, latent=latent), first.weight, law)
+        return Supply(dataclasses.replace(first.rows, latent=latent), first.weight, distribution)
 
     def supervise(
-        self, row: Row, law: StoredLaw, *, key: PRNGKeyArray
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
     ) -> tuple[AbstractRecord, ...]:
         """One record for each part."""
         keys = jax.random.split(key, len(self.methods))
         pairs = zip(self.methods, keys, strict=True)
-        return tuple(method.supervise(row, law, key=k) for method, k in pairs)
+        return tuple(method.supervise(row, distribution, key=k) for method, k in pairs)
 
     def loss_of(
         self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
@@ -223,7 +242,7 @@ def KLRE(kernel: AbstractKernel, loss: AbstractRatioLoss | None = None) -> Metho
 def CARL(
     *,
     reference: Input | Events | None = None,
-    pairs: AbstractPairLaw | None = None,
+    pairs: AbstractPairs | None = None,
     loss: AbstractRatioLoss | None = None,
 ) -> Method:
     """Classification between independent θ0 and θ1, or against a reference.
@@ -231,14 +250,12 @@ def CARL(
     Args:
         reference: None for the doubly parameterised ratio; a parameter point; or a set of events
             from any density p_ref, for which the potential becomes ln p(x; θ) − ln p_ref(x).
-        pairs: another pair law, such as `ist.CustomPairs`, in place of `ist.Independent()`.
-        loss: a proper loss; logistic unless told.
+        pairs: another distribution of pairs, such as `ist.CustomPairs`, in place of
+            `ist.Independent()`.
+        loss: a proper loss; logistic by default.
     """
     if reference is None:
-        law = Independent() if pairs is None else pairs
-        if not isinstance(law, AbstractPairLaw):
-            raise TypeError(f"pairs must be such as ist.CustomPairs(…); got {kind_of(law)}.")
-        return Method("CARL", LabelledPairs(law), ratio_loss(loss))
+        return Method("CARL", labelled_pairs(pairs), ratio_loss(loss))
     if pairs is not None:
         raise ValueError("give either reference= or pairs=, not both.")
     return Method("CARL", _reference(reference), ratio_loss(loss))
@@ -250,7 +267,7 @@ def DCTR(reference: Input | Events) -> Method:
 
 
 def KCE(
-    candidates: AbstractKernel | AbstractCandidateLaw | Independent | None = None,
+    candidates: AbstractKernel | AbstractCandidates | Independent | None = None,
     number: int = 15,
     *,
     latent: bool = False,
@@ -259,25 +276,25 @@ def KCE(
 
     Args:
         candidates: None for multi-scale candidates, a kernel for a fixed width, or
-            `ist.Independent()` for candidates from the law of θ.
+            `ist.Independent()` for candidates from the prior of θ.
         number: K, candidates besides the true θ.
         latent: learn from the joint density of the events' latent variables, which gives every
             candidate a probability, instead of from the true θ alone.
     """
     if candidates is None:
-        law: AbstractCandidateLaw = MultiScale()
+        chosen: AbstractCandidates = MultiScale()
     elif isinstance(candidates, AbstractKernel):
-        law = AroundCentre(candidates)
+        chosen = AroundCentre(candidates)
     elif isinstance(candidates, Independent):
-        law = FromPrior()
-    elif isinstance(candidates, AbstractCandidateLaw):
-        law = candidates
+        chosen = FromPrior()
+    elif isinstance(candidates, AbstractCandidates):
+        chosen = candidates
     else:
         raise TypeError(
             "KCE takes a kernel such as ist.Rectangular(0.4), ist.MultiScale() or "
             f"ist.Independent(); got {candidates!r}."
         )
-    sets = CandidateSets(law, as_count(number, "number"))
+    sets = CandidateSets(chosen, as_count(number, "number"))
     if latent:
         return Method("latent KCE", FromJoint(sets), SoftCandidateCrossEntropy())
     return Method("KCE", sets, SoftmaxCrossEntropy())
@@ -320,6 +337,14 @@ def _kernel(kernel: object) -> AbstractKernel:
     if not isinstance(kernel, AbstractKernel):
         raise TypeError(f"a kernel such as ist.Delta(0.25) was expected; got {kernel!r}.")
     return kernel
+
+
+def labelled_pairs(pairs: AbstractPairs | None) -> LabelledPairs:
+    """Labelled pairs, of independent θ by default."""
+    pairs = Independent() if pairs is None else pairs
+    if not isinstance(pairs, AbstractPairs):
+        raise TypeError(f"pairs must be such as ist.CustomPairs(…); got {kind_of(pairs)}.")
+    return LabelledPairs(pairs)
 
 
 def _reference(reference: Input | Events) -> ReferencePoint | ReferenceSample:

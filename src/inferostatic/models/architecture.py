@@ -18,9 +18,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..serial import known
 from ..supervision.records import Capability
 from .direct import RatioModel, ScoreModel
-from .feature_map import AbstractFeatureMap, Identity, affine, safe_scale
-from .features import AbstractFeatures, Automatic, Raw, Standardised
-from .networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
+from .features.feature_map import AbstractFeatureMap, IdentityMap, affine, safe_scale
+from .features.features import AbstractFeatures, Automatic, Raw, Standardised
+from .networks.networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
 from .potential import WITHOUT_DENSITY, AbstractModel, PotentialModel
 
 
@@ -218,7 +218,7 @@ def build_vector(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray)
     except _MISTAKES as error:
         if _is_ours(choice):
             raise
-        raise TypeError(_told(error, remedy)) from error
+        raise TypeError(_explain(error, remedy)) from error
     if isinstance(network, AbstractPairNetwork):
         raise TypeError(
             "the network takes x and θ apart. Name the parameters of the function that builds it "
@@ -228,11 +228,11 @@ def build_vector(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray)
         inputs = jax.ShapeDtypeStruct((in_size,), jnp.float32)
         output = eqx.filter_eval_shape(network, inputs)
     except _MISTAKES as error:
-        raise TypeError(_told(error, remedy)) from error
+        raise TypeError(_explain(error, remedy)) from error
     shape = getattr(output, "shape", None)
     if shape != (out_size,):
         raise TypeError(f"the network gives an output of shape {shape}. {remedy}")
-    _check_weights(network, remedy)
+    _require_weights(network, remedy)
     return network
 
 
@@ -255,7 +255,7 @@ def build_pair(
     except _MISTAKES as error:
         if _is_ours(choice):
             raise
-        raise TypeError(_told(error, remedy)) from error
+        raise TypeError(_explain(error, remedy)) from error
     methods = ("embed_x", "embed_theta", "join")
     missing = [name for name in methods if not callable(getattr(network, name, None))]
     if missing:
@@ -268,25 +268,24 @@ def build_pair(
             jax.ShapeDtypeStruct((theta_size,), jnp.float32),
         )
     except _MISTAKES as error:
-        raise TypeError(_told(error, remedy)) from error
+        raise TypeError(_explain(error, remedy)) from error
     shape = getattr(output, "shape", None)
     if shape != ():
         raise TypeError(f"join gives an output of shape {shape}. {remedy}")
-    _check_weights(network, remedy)
+    _require_weights(network, remedy)
     return network if isinstance(network, AbstractPairNetwork) else OtherPairNetwork(network)
 
 
 def _is_ours(choice: Any) -> bool:  # noqa: ANN401
-    """Choices of this package check their own arguments, with sentences of their own."""
+    """Choices of this package check their own arguments, with their own messages."""
     return type(choice).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
-def _told(error: Exception, remedy: str) -> str:
-    told = str(error).rstrip(".")
-    return f"the network could not be built or applied: {told}. {remedy}"
+def _explain(error: Exception, remedy: str) -> str:
+    return f"the network could not be built or applied: {str(error).rstrip('.')}. {remedy}"
 
 
-def _check_weights(network: Any, remedy: str) -> None:  # noqa: ANN401
+def _require_weights(network: Any, remedy: str) -> None:  # noqa: ANN401
     if not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
         raise TypeError(f"the network has no weights to train. {remedy}")
 
@@ -295,7 +294,7 @@ def theta_map(shapes: Shapes) -> AbstractFeatureMap:
     """Standardised θ, or θ itself where that was asked for."""
     centre, scale = np.asarray(shapes.theta_centre), np.asarray(shapes.theta_scale)
     raw = (centre == 0).all() and (scale == 1).all()
-    return Identity() if raw else affine(centre, scale)
+    return IdentityMap() if raw else affine(centre, scale)
 
 
 def _paper_mlp(*, output_bias: bool) -> MLP:

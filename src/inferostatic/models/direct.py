@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..supervision.records import Capability
-from .feature_map import AbstractFeatureMap
+from .features.feature_map import AbstractFeatureMap
 from .potential import AbstractRatioModel, AbstractScoreModel
 
 

@@ -2,7 +2,7 @@ r"""The matrix-element method: what it is given, and the averages it is made of.
 
 \(p(x;\theta) = \int dz\,p(z;\theta)\,T(x|z)\) is the mean of \(w = p(z;\theta)\,T(x|z)/q(z|x)\)
 over draws z from a proposal q, here a mixture of several, with a fixed number from each.
-Whatever q is, the mean is right and its error is told by the scatter of w, as long as the variance
+Whatever q is, the mean is right and the scatter of w gives its error, as long as the variance
 of w is finite: hence the components with heavy tails beside the learned one.
 """
 
@@ -17,9 +17,13 @@ from jaxtyping import Float
 from ..inputs import as_count, kind_of
 from ..serial import known
 
-#: Degrees of freedom of the heavy-tailed components, and how much wider than the draws they
-#: surround they are.
-DEGREES, WIDER = 5.0, 1.5
+#: Degrees of freedom of the heavy-tailed components: few, for tails heavier than any likely target,
+#: but enough for a finite variance.
+DEGREES = 5.0
+#: Scale of these components relative to the draws they surround.
+WIDER = 1.5
+#: Draws of z for each event at least, for the scatter to give an error.
+FEWEST_SAMPLES = 64
 
 
 @known
@@ -27,7 +31,7 @@ class MEM(eqx.Module):
     r"""The matrix-element method, \(p(x;\theta) = \int dz\,p(z;\theta)\,T(x|z)\), by sampling z.
 
     The density of the latent variables is known; the transfer density T, what a detector makes of
-    them, is learned from the events unless given, and so is the proposal of z for a given x.
+    them, is learned from the events by default, and so is the proposal of z for a given x.
 
     Args:
         latent_log_prob: ln p(z; θ) of one event, a JAX function `(z (k,), θ (d,)) -> number`,
@@ -35,7 +39,7 @@ class MEM(eqx.Module):
         transfer: ln T(x|z) of one event, a JAX function `(x (D,), z (k,)) -> number`, normalised in
             x; None to learn it.
         name: the latent array of the events that holds z, shape (n, k).
-        samples: draws of z for each event unless told.
+        samples: default number of draws of z for each event.
     """
 
     latent_log_prob: Callable[..., Any] = eqx.field(static=True)
@@ -57,17 +61,13 @@ class MEM(eqx.Module):
             )
         if as_count(self.samples, "samples") < FEWEST_SAMPLES:
             raise ValueError(
-                f"samples must be at least {FEWEST_SAMPLES}, for an error to be told from their "
-                f"scatter; got {self.samples}."
+                f"samples must be at least {FEWEST_SAMPLES}, for their scatter to give an "
+                f"error; got {self.samples}."
             )
 
     def __str__(self) -> str:
         """The published name."""
         return "MEM"
-
-
-#: Draws for each event at least.
-FEWEST_SAMPLES = 64
 
 
 class Estimated(NamedTuple):
@@ -100,7 +100,7 @@ class Strata:
 
 def log_mean(log_weights: Float[np.ndarray, "n draws"], strata: Strata) -> Estimated:
     """ln of the mean weight; its error by the first order of the logarithm."""
-    top, weights = _scaled(log_weights)
+    top, weights = _scale_weights(log_weights)
     mean = weights.mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = strata.error_of_mean(weights) / mean
@@ -113,7 +113,7 @@ def log_mean_ratio(
     """ln of the ratio of two mean weights of the same draws, which scatter together."""
     tops, shares = [], []
     for log_weights in (first, second):
-        top, weights = _scaled(log_weights)
+        top, weights = _scale_weights(log_weights)
         mean = weights.mean(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares.append(weights / mean)
@@ -129,7 +129,7 @@ def mean_slope(
     strata: Strata,
 ) -> Estimated:
     """The gradient of ln of the mean weight, where `slopes` are those of the ln of each weight."""
-    _, weights = _scaled(log_weights)
+    _, weights = _scale_weights(log_weights)
     # A draw that does not count may have no slope.
     slopes = np.where(weights[..., None] > 0, slopes, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,7 +139,7 @@ def mean_slope(
     return Estimated(value, np.where(np.isfinite(error), error, np.inf))
 
 
-def _scaled(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scale_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The largest ln w of each event, or 0 where all are −∞, and w relative to it."""
     top = log_weights.max(axis=1)
     top = np.where(np.isfinite(top), top, 0.0)

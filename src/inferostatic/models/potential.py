@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..supervision.records import Capability
-from .feature_map import AbstractFeatureMap
-from .networks import AbstractFeedForward, AbstractPairNetwork
+from .features.feature_map import AbstractFeatureMap
+from .networks.networks import AbstractFeedForward, AbstractPairNetwork
 from .theta_potential import ThetaPotential
 
 #: From this many θ for each event on, dividing the first layer pays for itself.
@@ -113,11 +113,11 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
     def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
         """φ, from what `embed_x` and `embed_theta` gave."""
         if self.centring is None:
-            return self._joined(x_part, theta_part)
+            return self._join_parts(x_part, theta_part)
         theta_part, centring = theta_part
-        return self._joined(x_part, theta_part) - centring
+        return self._join_parts(x_part, theta_part) - centring
 
-    def _joined(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def _join_parts(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
         if isinstance(self.network, AbstractPairNetwork):
             return self.network.join(x_part, theta_part)
         if isinstance(self.network, AbstractFeedForward):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..serial import known
-from .feature_map import as_jax
+from .features.feature_map import as_jax
 
 #: Beyond the box, by this part of its half-width, B goes on as a constant: a polynomial would
 #: run away.
@@ -34,12 +34,12 @@ class ThetaPotential(eqx.Module):
 
     def __call__(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """B(θ)."""
-        place = 2 * (theta - self.low) / (self.high - self.low) - 1
-        place = jnp.clip(place, -1 - MARGIN, 1 + MARGIN)
-        values = [jnp.ones_like(place), place]
+        u = 2 * (theta - self.low) / (self.high - self.low) - 1
+        u = jnp.clip(u, -1 - MARGIN, 1 + MARGIN)
+        values = [jnp.ones_like(u), u]
         degrees = np.array(self.degrees)
         for n in range(1, int(degrees.max())):
-            values.append(((2 * n + 1) * place * values[n] - n * values[n - 1]) / (n + 1))
+            values.append(((2 * n + 1) * u * values[n] - n * values[n - 1]) / (n + 1))
         table = jnp.stack(values)
-        products = jnp.prod(table[degrees, np.arange(len(place))], axis=1)
+        products = jnp.prod(table[degrees, np.arange(len(u))], axis=1)
         return self.coefficients @ products

@@ -1,1 +1,1 @@
-"""What a model is asked to predict: kernels, pair laws, candidate sets and their targets."""
+"""What a model is asked to predict: kernels, pairs, candidate sets and their targets."""

@@ -1,7 +1,7 @@
 r"""Candidate sets for Kernel Contrastive Estimation (KCE).
 
 From a stored event (θ', x): a centre c ~ q(·|θ') and candidates θ^1 … θ^K ~ q(·|c), with θ^0 = θ'
-and q reversible with respect to the law of θ'. Given c the K+1 candidates are exchangeable, so
+and q reversible with respect to the prior of θ'. Given c the K+1 candidates are exchangeable, so
 \(P(k\mid x) = p(x;\theta^k)/\sum_j p(x;\theta^j)\) exactly, at any kernel width. The centre is
 obligatory for K > 1: candidates drawn around θ' itself would betray it as their middle.
 """
@@ -15,7 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .pairs import kernel_step
@@ -23,44 +23,53 @@ from .records import CandidateSet, Capability, Row
 from .supervision import (
     AbstractSupervision,
     Drawn,
-    StoredLaw,
     Supply,
+    ThetaDistribution,
     draw_then_supervise,
     plain_supply,
 )
 
 
-class AbstractCandidateLaw(eqx.Module):
+class AbstractCandidates(eqx.Module):
     """How the other candidates of an event are drawn."""
 
+    @property
     @abc.abstractmethod
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    def reads_x(self) -> bool:
+        """Whether it looks at the observables of the event."""
+
+    @abc.abstractmethod
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         """`number` candidates, exchangeable with the event's own θ."""
 
 
 @known
-class FromPrior(AbstractCandidateLaw):
-    """Independent candidates from the law of θ."""
+class FromPrior(AbstractCandidates):
+    """Independent candidates from the prior of θ."""
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        """No."""
+        return False
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         """Independent draws."""
         del row
         return jax.vmap(lambda k: prior.draw(key=k))(jax.random.split(key, number))
 
 
 @known
-class AroundCentre(AbstractCandidateLaw):
+class AroundCentre(AbstractCandidates):
     """Candidates from one kernel around a centre that is one kernel step from θ'."""
 
     kernel: AbstractKernel
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    @property
+    def reads_x(self) -> bool:
+        """Where the kernel's width depends on it."""
+        return self.kernel.depends_on_x
+
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         """A step to the centre, then independent steps from it."""
         first, *rest = jax.random.split(key, number + 1)
         centre = kernel_step(prior, self.kernel, row.theta, row.x, key=first)
@@ -70,7 +79,7 @@ class AroundCentre(AbstractCandidateLaw):
 
 
 @known
-class MultiScale(AbstractCandidateLaw):
+class MultiScale(AbstractCandidates):
     """A width for every event, log-uniform between two fractions of the prior's width.
 
     Narrow sets teach the score, wide ones far ratios, and no width has to be chosen. The width is
@@ -81,6 +90,11 @@ class MultiScale(AbstractCandidateLaw):
     smallest: float = eqx.field(static=True, default=0.02)
     largest: float = eqx.field(static=True, default=1.0)
 
+    @property
+    def reads_x(self) -> bool:
+        """No."""
+        return False
+
     def __check_init__(self) -> None:
         """Fractions in (0, 1], in order."""
         if not 0 < self.smallest <= self.largest <= 1:
@@ -89,9 +103,7 @@ class MultiScale(AbstractCandidateLaw):
                 f"got {self.smallest} and {self.largest}."
             )
 
-    def candidates(
-        self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray
-    ) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         """A width, a step to the centre, then independent steps of the same width."""
         scale, first, rest = jax.random.split(key, 3)
         low, high = jnp.log(self.smallest), jnp.log(self.largest)
@@ -105,7 +117,7 @@ class MultiScale(AbstractCandidateLaw):
 class CandidateSets(AbstractSupervision):
     """Records of K+1 exchangeable candidates, the true one first."""
 
-    law: AbstractCandidateLaw
+    candidates: AbstractCandidates
     number: int = eqx.field(static=True, default=15)
 
     def __check_init__(self) -> None:
@@ -118,13 +130,25 @@ class CandidateSets(AbstractSupervision):
         """The potential."""
         return Capability.POTENTIAL
 
+    @property
+    def needs_all_events(self) -> bool:
+        """No: each event is asked about for itself."""
+        return False
+
+    @property
+    def reads_x(self) -> bool:
+        """Where the candidates depend on it."""
+        return self.candidates.reads_x
+
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
         return plain_supply(events)
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> CandidateSet:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> CandidateSet:
         """The event's own θ and the others."""
-        others = self.law.candidates(row, law.prior, self.number, key=key)
+        others = self.candidates.draw(row, distribution.prior, self.number, key=key)
         thetas = jnp.concatenate([row.theta[None], others])
         return CandidateSet(thetas=thetas, weight=jnp.ones(()))
 

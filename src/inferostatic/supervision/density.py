@@ -5,14 +5,14 @@ from jaxtyping import PRNGKeyArray
 
 from ..events.events import Events
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .records import Capability, DensityTarget, Row
 from .supervision import (
     AbstractSupervision,
     Drawn,
-    StoredLaw,
     Supply,
+    ThetaDistribution,
     draw_then_supervise,
     plain_rows,
     trusted_region,
@@ -23,7 +23,7 @@ from .supervision import (
 class MadeAt(AbstractSupervision):
     """How probable each event is at its own θ.
 
-    No other θ is drawn, so the law of the stored θ does not matter, nor does it have to be known.
+    No other θ is drawn, so the prior of the stored θ does not matter, nor does it have to be known.
     """
 
     @property
@@ -31,15 +31,27 @@ class MadeAt(AbstractSupervision):
         """A density."""
         return Capability.DENSITY
 
+    @property
+    def needs_all_events(self) -> bool:
+        """No: each event is asked about for itself."""
+        return False
+
+    @property
+    def reads_x(self) -> bool:
+        """No."""
+        return False
+
     def supply(self, events: Events) -> Supply:
         """Any events will do."""
-        prior = events.stored_law() if events.prior is None else events.prior
+        prior = events.stored_prior() if events.prior is None else events.prior
         low, high = trusted_region(prior, events.theta)
-        return Supply(plain_rows(events), events.weight, StoredLaw(prior, low, high))
+        return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> DensityTarget:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> DensityTarget:
         """The event's own θ."""
-        del law, key
+        del distribution, key
         return DensityTarget(row.theta, jnp.ones(()))
 
     def draw(

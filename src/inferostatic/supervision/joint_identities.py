@@ -2,7 +2,7 @@ r"""Identities that joint scores and ratios obey exactly, whatever the simulator
 
 A joint score of the wrong sign or unit, a ratio turned upside down, a density that is not
 normalised: training would go on and learn something else. Each of these breaks one of the means
-below, which are all 0 for events simulated at their θ, at any θ and for any law π of θ.
+below, which are all 0 for events simulated at their θ, at any θ and for any prior π of θ.
 
 - \(E[t\,h(\theta)] = 0\) for the joint score t;
 - \(E[f(x)(t_i g + \partial_i g + g\,\partial_i\ln\pi)] = 0\) for any f and any g(θ) that vanishes
@@ -25,16 +25,21 @@ from jaxtyping import Array
 from ..events.events import Events
 from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
 from ..inputs import bad_rows, finite_rows, rounded, warn_user
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 
 #: Events that are looked at.
 MOST_EVENTS = 20_000
-#: Standard errors from 0 that call for a warning, and for a refusal.
-SUSPICIOUS, IMPOSSIBLE = 5.0, 10.0
-#: Steps of θ to a partner, as fractions of the prior's width; those whose plain mean E[r] is taken
-#: are short, because the variance of far ratios may be infinite.
-SHORTEST, SHORT, LONGEST = 0.02, 0.1, 1.0
+#: Standard errors from 0 that call for a warning.
+SUSPICIOUS = 5.0
+#: Standard errors from 0 beyond which latent information is refused.
+IMPOSSIBLE = 10.0
+#: Shortest step of θ to a partner, as a fraction of the prior's width.
+SHORTEST = 0.02
+#: Longest step for which the plain mean E[r] is taken: the variance of far ratios may be infinite.
+SHORT = 0.1
+#: Longest step of all.
+LONGEST = 1.0
 #: Fraction of events for which a partner a short step away is impossible, which calls for a
 #: warning.
 NO_OVERLAP = 0.5
@@ -95,7 +100,7 @@ def joint_scores(events: Events) -> np.ndarray:
 def joint_identities(events: Events, *, seed: int = 0) -> list[Identity]:
     """All identities that these events can be asked about."""
     events = some_events(events)
-    prior = events.stored_law() if events.prior is None else events.prior
+    prior = events.stored_prior() if events.prior is None else events.prior
     found: list[Identity] = []
     if JOINT_SCORE in events.latent or events.latent.joint is not None:
         scores = joint_scores(events)
@@ -116,13 +121,13 @@ def require_identities(events: Events) -> None:
     worst = max(joint_identities(events), key=lambda one: abs(one.z), default=None)
     if worst is None or abs(worst.z) < SUSPICIOUS:
         return
-    told = (
+    message = (
         f"the latent information of these events violates an identity: {worst.name} is "
         f"{worst.z:+.1f} standard errors from 0. {worst.hint}"
     )
     if abs(worst.z) > IMPOSSIBLE:
-        raise ValueError(told)
-    warn_user(told)
+        raise ValueError(message)
+    warn_user(message)
 
 
 def _of_scores(events: Events, scores: np.ndarray, prior: AbstractPrior) -> Iterator[Identity]:
@@ -146,14 +151,14 @@ def _of_slopes(events: Events, scores: np.ndarray, prior: AbstractPrior) -> Iter
     weight = events.weight
     functions = functions - np.average(functions, axis=0, weights=weight)
     for i, name in enumerate(events.theta_names):
-        told = (weight * scores[:, i] * bump)[:, None] * functions
+        stated = (weight * scores[:, i] * bump)[:, None] * functions
         moved = (weight * slope[:, i])[:, None] * functions
-        off = _z_of_columns(told + moved)
+        off = _z_of_columns(stated + moved)
         worst = int(np.argmax(np.abs(off)))
         label = f"Cov(t_{name}, {names[worst]}) − dE[{names[worst]}]/d{name}"
         if np.abs(_z_of_columns(moved)).max() < VISIBLE:
             label += f" (untested: no mean of x is seen to move with {name})"
-        yield Identity(label, float(off[worst]), _scale_hint(name, told, moved), len(names))
+        yield Identity(label, float(off[worst]), _scale_hint(name, stated, moved), len(names))
 
 
 def _functions_of_x(events: Events) -> tuple[np.ndarray, list[str]]:
@@ -169,17 +174,17 @@ def _functions_of_x(events: Events) -> tuple[np.ndarray, list[str]]:
     return np.concatenate(columns, axis=1), names
 
 
-def _scale_hint(name: str, told: np.ndarray, moved: np.ndarray) -> str:
+def _scale_hint(name: str, stated: np.ndarray, moved: np.ndarray) -> str:
     """By which factor the joint score would have to be multiplied, if one repairs it."""
-    if not told.any():
+    if not stated.any():
         return "The joint score says nothing of x."
-    errors = np.maximum(told.std(axis=0), moved.std(axis=0))
+    errors = np.maximum(stated.std(axis=0), moved.std(axis=0))
     given, needed = (
         np.divide(part, errors, out=np.zeros_like(errors), where=errors > 0)
-        for part in (told.mean(axis=0), -moved.mean(axis=0))
+        for part in (stated.mean(axis=0), -moved.mean(axis=0))
     )
     factor = float(given @ needed / (given @ given))
-    if np.abs(_z_of_columns(factor * told + moved)).max() > SUSPICIOUS:
+    if np.abs(_z_of_columns(factor * stated + moved)).max() > SUSPICIOUS:
         return (
             f"No factor repairs the joint score of {name}: are its rows in the order of the "
             "events, and its columns in that of θ?"

@@ -1,8 +1,8 @@
 r"""Kernels \(K_\theta(\epsilon)=\prod_i \kappa(\epsilon_i/\lambda_i)/\lambda_i\).
 
-A law of displacements around a parameter point: a standard shape κ on the scale 1 and a width λ,
-which is a number, one number for each parameter, or a JAX function of θ (or of x and θ, where
-events are stored). Absolute moments μ_k = E|t|^k and general expectations are exact or by
+A distribution of displacements around a parameter point: a standard shape κ on the scale 1 and a
+width λ, which is a number, one number for each parameter, or a JAX function of θ (or of x and θ,
+where events are stored). Absolute moments μ_k = E|t|^k and general expectations are exact or by
 quadrature, never by sampling.
 """
 
@@ -50,7 +50,7 @@ def _arguments(width: Callable[..., Any]) -> int:
 
 
 class AbstractKernel(eqx.Module):
-    """A law of displacements ε = u λ, symmetric under the reflection of every component."""
+    """A distribution of displacements ε = u λ, symmetric in the sign of every component."""
 
     width: eqx.AbstractVar[Width]
 

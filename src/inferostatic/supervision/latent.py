@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
 from ..events.latent import (
@@ -27,116 +27,32 @@ from ..events.latent import (
 )
 from ..inputs import bad_rows, rounded
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events
+from .latent_records import JointScoreTarget, PairScoreTarget, RatioPair, SoftCandidateSet
 from .pairs import Independent, LabelledPairs
-from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Questioned, Row
+from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Row
 from .references import ReferencePoint
 from .supervision import (
     AbstractSupervision,
     Drawn,
-    StoredLaw,
     Supply,
+    ThetaDistribution,
     draw_then_supervise,
     plain_supply,
 )
 
 
-class RatioPair(AbstractRecord):
-    """A labelled pair that also tells the joint ratio ln r_lat(x, z; θ0, θ1)."""
-
-    pair: LabelledPair
-    log_joint_ratio: Float[Array, "*n"]
-    weight: Float[Array, "*n"]
-
-    def ask(self, model: Questioned, x: Array) -> Array:
-        """Ln r̂(x; θ0, θ1)."""
-        return self.pair.ask(model, x)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """Ln r̂ of every event."""
-        return self.pair.ask_all(model, x)
-
-    @property
-    def answer(self) -> Array:
-        """(y, ln r_lat)."""
-        return jnp.stack([self.pair.label, self.log_joint_ratio], axis=-1)
-
-
-class SoftCandidateSet(CandidateSet):
-    """Candidates with the probability of each, given the latent variables."""
-
-    probability: Float[Array, "*n candidates"]
-
-    @property
-    def answer(self) -> Array:
-        """The probabilities."""
-        return self.probability
-
-
-class JointScoreTarget(AbstractRecord):
-    """Regress the score at the θ that made x on the joint score, both in a stated unit of θ."""
-
-    theta: Float[Array, "*n theta_dim"]
-    target: Float[Array, "*n theta_dim"]
-    unit: Float[Array, "*n theta_dim"]
-    weight: Float[Array, "*n"]
-
-    def ask(self, model: Questioned, x: Array) -> Array:
-        """ŝ(x; θ) in the unit."""
-        return self.unit * model.score(x, self.theta)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """ŝ of every event."""
-        return self.unit * jax.vmap(model.score)(x, self.theta)
-
-    @property
-    def answer(self) -> Array:
-        """The joint score in the unit."""
-        return self.unit * self.target
-
-
-class PairScoreTarget(AbstractRecord):
-    """The same for a model of ratios: the derivative of ln r̂ by the θ that made x.
-
-    A potential has it as its score at that θ. For a direct ratio network it is ∇θ0 ln r̂ where x
-    came from θ0 and, with the opposite sign, ∇θ1 ln r̂ where it came from θ1.
-    """
-
-    pair: LabelledPair
-    target: Float[Array, "*n theta_dim"]
-    unit: Float[Array, "*n theta_dim"]
-    weight: Float[Array, "*n"]
-
-    def ask(self, model: Questioned, x: Array) -> Array:
-        """The derivative, in the unit."""
-        theta0, theta1 = self.pair.theta0, self.pair.theta1
-        from_1 = self.pair.label > 0
-        if Capability.SCORE in model.capabilities:
-            return self.unit * model.score(x, jnp.where(from_1, theta1, theta0))
-        by_0, by_1 = jax.grad(model.log_ratio, argnums=(1, 2))(x, theta0, theta1)
-        return self.unit * jnp.where(from_1, -by_1, by_0)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """The derivatives of every event."""
-        return jax.vmap(lambda record, event: record.ask(model, event))(self, x)
-
-    @property
-    def answer(self) -> Array:
-        """The joint score in the unit."""
-        return self.unit * self.target
-
-
 @known
 class FromJoint(AbstractSupervision):
-    """Another supervision whose label is replaced by, or told with, the joint ratio.
+    """Another supervision whose label is replaced by, or comes with, the joint ratio.
 
     Attributes:
         of: pairs, pairs with a reference point, or candidate sets.
         soft: whether the label becomes its mean given the latent variables.
-        ratio: whether the joint ratio itself is told.
+        ratio: whether the record holds the joint ratio itself.
     """
 
     of: AbstractSupervision
@@ -153,12 +69,22 @@ class FromJoint(AbstractSupervision):
         """That of the other."""
         return self.of.capability
 
+    @property
+    def needs_all_events(self) -> bool:
+        """Where the other does."""
+        return self.of.needs_all_events
+
+    @property
+    def reads_x(self) -> bool:
+        """Where the other does."""
+        return self.of.reads_x
+
     def supply(self, events: Events) -> Supply:
         """The events with the latent arrays that are read."""
         supply = self.of.supply(events)
         joint = events.latent.joint
         if joint is not None:
-            require_identities(_of_the_law(events, self.of))
+            require_identities(_drop_reference(events, self.of))
             return with_latent(supply, events, joint.names, joint)
         stored = [name for name in (LOG_JOINT_RATIO, PARTNER) if name not in events.latent]
         if stored:
@@ -172,7 +98,7 @@ class FromJoint(AbstractSupervision):
             )
         if isinstance(self.of, ReferencePoint):
             _require_stored_pairs(events, self.of)
-        elif not (isinstance(self.of, LabelledPairs) and isinstance(self.of.law, Independent)):
+        elif not (isinstance(self.of, LabelledPairs) and isinstance(self.of.pairs, Independent)):
             raise ValueError(
                 "a stored joint ratio serves only the pair it was computed for. Fresh partners or "
                 "candidates need the joint density at any θ: "
@@ -181,27 +107,29 @@ class FromJoint(AbstractSupervision):
         names = (LOG_JOINT_RATIO, PARTNER)
         pairs = {name: events.latent[name] for name in names}
         # Weights that make the label fair; scores are a matter of events that follow the prior.
-        require_identities(_with_latent_arrays(events, pairs, supply.weight))
+        require_identities(_replace_latent(events, pairs, supply.weight))
         return with_latent(supply, events, names, None)
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> AbstractRecord:
         """The other's record, with what the latent variables say."""
-        if law.joint is None:
+        if distribution.joint is None:
             # Against a reference, θ1 is the reference; otherwise a coin says which is θ1.
             fixed = isinstance(self.of, ReferencePoint)
             from_1 = row.is_reference > 0 if fixed else jax.random.bernoulli(key)
-            return self._told(*_stored_pair(row, from_1))
-        record = self.of.supervise(row, law, key=key)
-        joint = _at_row(law.joint, row)
+            return self._build_record(*_stored_pair(row, from_1))
+        record = self.of.supervise(row, distribution, key=key)
+        joint = _at_row(distribution.joint, row)
         if isinstance(record, CandidateSet):
             log_prob = jax.vmap(joint)(record.thetas)
             return SoftCandidateSet(
                 thetas=record.thetas, probability=jax.nn.softmax(log_prob), weight=record.weight
             )
         assert isinstance(record, LabelledPair)
-        return self._told(record, joint(record.theta0) - joint(record.theta1))
+        return self._build_record(record, joint(record.theta0) - joint(record.theta1))
 
-    def _told(self, pair: LabelledPair, log_ratio: Array) -> AbstractRecord:
+    def _build_record(self, pair: LabelledPair, log_ratio: Array) -> AbstractRecord:
         if self.soft:
             pair = eqx.tree_at(lambda p: p.label, pair, jax.nn.sigmoid(-log_ratio))
         if not self.ratio:
@@ -222,9 +150,9 @@ class JointScore(AbstractSupervision):
     Attributes:
         pairs: where a model of ratios is trained, the pairs it is asked about.
         reference: where only the score at one point is learned, that point.
-        unit: of θ in which errors of the score are measured. Unless told it is the standard
-            deviation of the law of θ; at a reference, what gives each component of the joint score
-            a standard deviation of 1.
+        unit: of θ in which errors of the score are measured. The default is the standard
+            deviation of θ under the prior; at a reference, what gives each component of the joint
+            score a standard deviation of 1.
     """
 
     pairs: AbstractSupervision | None = None
@@ -236,13 +164,25 @@ class JointScore(AbstractSupervision):
         """The score, or ratios whose derivative it is."""
         return Capability.SCORE if self.pairs is None else Capability.LOG_RATIO
 
+    @property
+    def needs_all_events(self) -> bool:
+        """Where those at a reference must be found, or the pairs do."""
+        return self.reference is not None or (
+            self.pairs is not None and self.pairs.needs_all_events
+        )
+
+    @property
+    def reads_x(self) -> bool:
+        """Where the pairs do."""
+        return self.pairs is not None and self.pairs.reads_x
+
     def supply(self, events: Events) -> Supply:
         """The events, or those at the reference, with what the joint score is computed from."""
         if self.reference is not None:
-            events = _at_reference(events, self.reference)
+            events = _select_reference(events, self.reference)
         supply = plain_supply(events) if self.pairs is None else self.pairs.supply(events)
         joint = events.latent.joint
-        of_the_law = _of_the_law(events, self.pairs)
+        off_reference = _drop_reference(events, self.pairs)
         # A stored score is what the simulator said itself, so it goes first.
         if JOINT_SCORE in events.latent:
             names = (JOINT_SCORE,)
@@ -251,10 +191,10 @@ class JointScore(AbstractSupervision):
         else:
             names = (self._score_off_reference(events),)
         if joint is None:
-            scores = {JOINT_SCORE: of_the_law.latent[names[0]]}
-            of_the_law = _with_latent_arrays(of_the_law, scores, of_the_law.weight)
-        require_identities(of_the_law)
-        unit = self._unit(supply.law.prior, events)
+            scores = {JOINT_SCORE: off_reference.latent[names[0]]}
+            off_reference = _replace_latent(off_reference, scores, off_reference.weight)
+        require_identities(off_reference)
+        unit = self._unit(supply.distribution.prior, events)
         return with_latent(supply, events, names, joint, unit)
 
     def _score_off_reference(self, events: Events) -> str:
@@ -295,7 +235,9 @@ class JointScore(AbstractSupervision):
             )
         return np.broadcast_to(np.asarray(self.unit, np.float32), (dim,)).copy()
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> AbstractRecord:
         """The joint score at the θ that made the event."""
         taught = jnp.ones(())
         if JOINT_SCORE in row.latent:
@@ -303,12 +245,12 @@ class JointScore(AbstractSupervision):
         elif SCORE_OFF_REFERENCE in row.latent:
             target, taught = row.latent[SCORE_OFF_REFERENCE], 1 - row.is_reference
         else:
-            assert law.joint is not None
-            target = law.joint.score(row.x, row.latent, row.theta)
-        unit = jnp.asarray(law.unit)
+            assert distribution.joint is not None
+            target = distribution.joint.score(row.x, row.latent, row.theta)
+        unit = jnp.asarray(distribution.unit)
         if self.pairs is None:
             return JointScoreTarget(theta=row.theta, target=target, unit=unit, weight=jnp.ones(()))
-        pair = self.pairs.supervise(row, law, key=key)
+        pair = self.pairs.supervise(row, distribution, key=key)
         assert isinstance(pair, LabelledPair)
         return PairScoreTarget(pair=pair, target=target, unit=unit, weight=taught * pair.weight)
 
@@ -342,11 +284,11 @@ def with_latent(
     joint: AbstractJoint | None,
     unit: np.ndarray | None = None,
 ) -> Supply:
-    """The supply with these latent arrays in its rows, and the joint density in its law."""
+    """The supply with these latent arrays in its rows, and the joint density."""
     latent = {name: jnp.asarray(events.latent[name], jnp.float32) for name in names}
     rows = dataclasses.replace(supply.rows, latent=latent)
-    law = StoredLaw(supply.law.prior, supply.law.low, supply.law.high, joint, unit)
-    return Supply(rows, supply.weight, law)
+    distribution = dataclasses.replace(supply.distribution, joint=joint, unit=unit)
+    return Supply(rows, supply.weight, distribution)
 
 
 def _require_stored_pairs(events: Events, reference: ReferencePoint) -> None:
@@ -362,9 +304,7 @@ def _require_stored_pairs(events: Events, reference: ReferencePoint) -> None:
         )
 
 
-def _with_latent_arrays(
-    events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray
-) -> Events:
+def _replace_latent(events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray) -> Events:
     """The events with these latent arrays alone, and these weights."""
     return Events(
         x=events.x,
@@ -377,14 +317,14 @@ def _with_latent_arrays(
     )
 
 
-def _of_the_law(events: Events, supervision: AbstractSupervision | None) -> Events:
+def _drop_reference(events: Events, supervision: AbstractSupervision | None) -> Events:
     """The events whose θ follow the prior: all but those at a reference."""
     if isinstance(supervision, ReferencePoint):
         return events[~supervision.is_reference(events)]
     return events
 
 
-def _at_reference(events: Events, reference: tuple[float, ...]) -> Events:
+def _select_reference(events: Events, reference: tuple[float, ...]) -> Events:
     there = ReferencePoint(reference).is_reference(events)
     if not there.any():
         raise ValueError(
@@ -394,13 +334,13 @@ def _at_reference(events: Events, reference: tuple[float, ...]) -> Events:
             "pool.events(point, n, seed=…); or learn the score at every θ: ist.SALLY() without a "
             "reference."
         )
-    chosen = events[there]
-    # The law of the other events' θ says nothing of these.
+    here = events[there]
+    # The prior of the other events' θ says nothing of these.
     return Events(
-        x=chosen.x,
-        theta=chosen.theta,
-        weight=chosen.weight,
-        latent=chosen.latent,
+        x=here.x,
+        theta=here.theta,
+        weight=here.weight,
+        latent=here.latent,
         x_names=events.x_names,
         theta_names=events.theta_names,
     )

@@ -1,9 +1,10 @@
-"""Pair laws and labelled pairs: likelihood ratios as classification.
+"""Distributions of pairs, and labelled pairs: likelihood ratios as classification.
 
-Any joint law of (θ0, θ1), a fair label y, and x ~ p(x; θ_y): the best classifier knows ln r. From a
-stored event (θ', x) the partner must come from a kernel q that is reversible with respect to the
-law π of the stored θ', π(a) q(b|a) = π(b) q(a|b); then nothing is needed at the edges. Clipping at
-the walls, or redrawing until inside, is not reversible and gives wrong ratios there.
+Any joint distribution of (θ0, θ1), a fair label y, and x ~ p(x; θ_y): the best classifier knows
+ln r. From a stored event (θ', x) the partner must come from a kernel q that is reversible with
+respect to the prior π of the stored θ', π(a) q(b|a) = π(b) q(a|b); then nothing is needed at the
+edges. Clipping at the walls, or redrawing until inside, is not reversible and gives wrong ratios
+there.
 """
 
 import abc
@@ -19,12 +20,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..serial import known
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior, Uniform, reflect
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior, Uniform, reflect
 from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .records import Capability, LabelledPair, Row
-from .supervision import AbstractSupervision, Drawn, StoredLaw, Supply, plain_supply
+from .supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution, plain_supply
 
 #: A kernel among stored parameter points compares each θ with all of them.
 MOST_POINTS = 4096
@@ -91,8 +92,13 @@ def _step_among_points(
     return jnp.where(jnp.log(jax.random.uniform(accept)) < log_odds, proposal, theta)
 
 
-class AbstractPairLaw(eqx.Module):
-    """A joint law of (θ0, θ1), and the reversible partner of a stored θ."""
+class AbstractPairs(eqx.Module):
+    """A joint distribution of (θ0, θ1), and the reversible partner of a stored θ."""
+
+    @property
+    @abc.abstractmethod
+    def reads_x(self) -> bool:
+        """Whether a partner depends on the observables of the event."""
 
     @abc.abstractmethod
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
@@ -104,8 +110,13 @@ class AbstractPairLaw(eqx.Module):
 
 
 @known
-class Independent(AbstractPairLaw):
+class Independent(AbstractPairs):
     """θ0 and θ1 independent, each from the prior (`eq:pi_pair_iid`): CARL."""
+
+    @property
+    def reads_x(self) -> bool:
+        """No."""
+        return False
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """Two draws."""
@@ -119,10 +130,15 @@ class Independent(AbstractPairLaw):
 
 
 @known
-class KernelPairs(AbstractPairLaw):
+class KernelPairs(AbstractPairs):
     """The paper's symmetric mixture ½[π(θ0)K(θ1−θ0) + π(θ1)K(θ0−θ1)] (`eq:pi_pair_kernel`)."""
 
     kernel: AbstractKernel
+
+    @property
+    def reads_x(self) -> bool:
+        """Where the kernel's width depends on it."""
+        return self.kernel.depends_on_x
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """One from the prior, one displaced, in random order."""
@@ -138,24 +154,29 @@ class KernelPairs(AbstractPairLaw):
 
 
 @known
-class CustomPairs(AbstractPairLaw):
-    """A user's own pair law, in JAX functions.
+class CustomPairs(AbstractPairs):
+    """A user's own distribution of pairs, in JAX functions.
 
     Args:
-        draw_pair: `key -> (θ0, θ1)`, any joint law, for `ist.draw`.
+        draw_pair: `key -> (θ0, θ1)`, any joint distribution, for `ist.draw`.
         draw_partner: `(θ, key) -> partner`, for stored events; it must be reversible with respect
-            to the law the stored θ follow, or the learned ratio is wrong.
+            to the prior of the stored θ, or the learned ratio is wrong.
     """
 
     draw_pair: Callable[..., Any] | None = eqx.field(static=True, default=None)
     draw_partner: Callable[..., Any] | None = eqx.field(static=True, default=None)
+
+    @property
+    def reads_x(self) -> bool:
+        """No: a partner is drawn from θ alone."""
+        return False
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """The user's pair."""
         del prior
         if self.draw_pair is None:
             raise TypeError("ist.draw with CustomPairs needs its draw_pair function.")
-        first, second = _traced(self.draw_pair, key)
+        first, second = _trace(self.draw_pair, key)
         return jnp.asarray(first, jnp.float32), jnp.asarray(second, jnp.float32)
 
     def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: PRNGKeyArray) -> Array:
@@ -163,16 +184,16 @@ class CustomPairs(AbstractPairLaw):
         del x, prior
         if self.draw_partner is None:
             raise TypeError("stored events with CustomPairs need its draw_partner function.")
-        return jnp.asarray(_traced(self.draw_partner, theta, key), jnp.float32)
+        return jnp.asarray(_trace(self.draw_partner, theta, key), jnp.float32)
 
 
-def _traced(function: Callable[..., Any], *arguments: Array) -> Any:  # noqa: ANN401
+def _trace(function: Callable[..., Any], *arguments: Array) -> Any:  # noqa: ANN401
     try:
         return function(*arguments)
     except jax.errors.JAXTypeError as error:
         raise TypeError(
-            "a user-supplied pair law is used inside the compiled loop and must be JAX-traceable "
-            f"(jax.numpy, jax.random, no Python branches on values): {error}"
+            "a user-supplied distribution of pairs is used inside the compiled loop and must be "
+            f"JAX-traceable (jax.numpy, jax.random, no Python branches on values): {error}"
         ) from error
 
 
@@ -180,21 +201,33 @@ def _traced(function: Callable[..., Any], *arguments: Array) -> Any:  # noqa: AN
 class LabelledPairs(AbstractSupervision):
     """Records (θ0, θ1, y) with a fair label."""
 
-    law: AbstractPairLaw
+    pairs: AbstractPairs
 
     @property
     def capability(self) -> Capability:
         """The log ratio."""
         return Capability.LOG_RATIO
 
+    @property
+    def needs_all_events(self) -> bool:
+        """No: each event is asked about for itself."""
+        return False
+
+    @property
+    def reads_x(self) -> bool:
+        """Where partners depend on it."""
+        return self.pairs.reads_x
+
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
         return plain_supply(events)
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> LabelledPair:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> LabelledPair:
         """A partner, and a fair coin for which of the two is called θ0."""
         move, flip = jax.random.split(key)
-        partner = self.law.partner(row.theta, row.x, law.prior, key=move)
+        partner = self.pairs.partner(row.theta, row.x, distribution.prior, key=move)
         came_from_1 = jax.random.bernoulli(flip)
         return LabelledPair(
             theta0=jnp.where(came_from_1, partner, row.theta),
@@ -208,13 +241,13 @@ class LabelledPairs(AbstractSupervision):
     ) -> Drawn:
         """The flowchart `fig:kllr`: a pair, a fair label, an event at θ_y."""
         keys = jax.random.split(jax.random.key(seed), n)
-        theta0, theta1 = _pair_many(self.law, prior, keys)
+        theta0, theta1 = _pair_many(self.pairs, prior, keys)
         return draw_labelled(simulator, prior, theta0, theta1, seed=seed, show=show)
 
 
 @eqx.filter_jit
-def _pair_many(law: AbstractPairLaw, prior: AbstractPrior, keys: Array) -> tuple[Array, Array]:
-    return jax.vmap(lambda key: law.pair(prior, key=key))(keys)
+def _pair_many(pairs: AbstractPairs, prior: AbstractPrior, keys: Array) -> tuple[Array, Array]:
+    return jax.vmap(lambda key: pairs.pair(prior, key=key))(keys)
 
 
 def draw_labelled(

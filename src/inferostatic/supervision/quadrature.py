@@ -18,9 +18,11 @@ from scipy.special import logsumexp, softmax
 from .difference import AbstractDifference, Linear, score_target
 from .kernels import AbstractKernel, AbstractProductKernel, Delta
 
-#: Quadrature nodes on either side of zero, at most, and points in all dimensions together. Three
-#: give the mean squared bias of the Dirichlet toy to 1%, two to 5%, at widths that saturate.
-NODES, MOST_POINTS = 3, 2048
+#: Quadrature nodes on either side of zero, at most. Three give the mean squared bias of the
+#: Dirichlet toy to 1%, two to 5%, at widths that saturate.
+NODES = 3
+#: Points in all dimensions together, at most, to bound the time.
+MOST_POINTS = 2048
 #: Displacements for each event where that would be exceeded: pairs ±u in two halves.
 DRAWS = 1024
 #: How far an unbounded kernel is taken to reach there.
@@ -121,7 +123,7 @@ class Approximation:
         squared_score: (s^KSA)², shape (n, d).
         variance: E[y²|x, θ] − (s^KSA)², the variance of the target, shape (n, d).
         saturated: whether |s^KSA| is above 0.9 of the largest target, shape (n, d).
-        density_ratio: p(x; θ) over the density of x in the law of form 1, E_ε[p(x; θ + ε)],
+        density_ratio: p(x; θ) over the density of x in form 1, E_ε[p(x; θ + ε)],
             shape (n,).
     """
 

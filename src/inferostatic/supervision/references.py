@@ -1,7 +1,7 @@
 """Ratios to a reference: a parameter point, or a sample of events from any density p_ref.
 
 The reference class needs as much total weight as the rest, and the θ that a reference event is
-paired with must follow the law of the other events' θ; both are arranged here.
+paired with must follow the prior of the other events' θ; both are arranged here.
 """
 
 import equinox as eqx
@@ -13,17 +13,17 @@ from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..inputs import rounded
 from ..serial import known
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .pairs import draw_labelled
 from .records import Capability, LabelledPair, ReferenceLabel, Row
 from .supervision import (
     AbstractSupervision,
     Drawn,
-    StoredLaw,
     Supply,
-    law_of,
+    ThetaDistribution,
+    find_prior,
     trusted_region,
 )
 
@@ -35,18 +35,18 @@ HOW_TO_JOIN = (
 )
 
 
-def _balanced(rows: Row, weight: np.ndarray, law: StoredLaw) -> Supply:
+def _balance(rows: Row, weight: np.ndarray, distribution: ThetaDistribution) -> Supply:
     """Scale the reference's weights so that the label is fair."""
     reference = np.asarray(rows.is_reference) > 0
     ours, theirs = weight[~reference].sum(), weight[reference].sum()
     if not theirs > 0:
         raise ValueError(f"the reference events' weights add up to {theirs:.4g}, not above 0.")
-    return Supply(rows, np.where(reference, weight * (ours / theirs), weight), law)
+    return Supply(rows, np.where(reference, weight * (ours / theirs), weight), distribution)
 
 
-def _fill(row: Row, law: StoredLaw, key: PRNGKeyArray) -> tuple[Array, Array]:
-    """θ of the row, or a fresh one from its law for a reference event; and the label."""
-    theta = jnp.where(row.is_reference > 0, law.prior.draw(key=key), row.theta)
+def _fill(row: Row, distribution: ThetaDistribution, key: PRNGKeyArray) -> tuple[Array, Array]:
+    """θ of the row, or a fresh one from the prior for a reference event; and the label."""
+    theta = jnp.where(row.is_reference > 0, distribution.prior.draw(key=key), row.theta)
     return theta, row.is_reference
 
 
@@ -60,6 +60,16 @@ class ReferencePoint(AbstractSupervision):
     def capability(self) -> Capability:
         """The log ratio."""
         return Capability.LOG_RATIO
+
+    @property
+    def needs_all_events(self) -> bool:
+        """Yes: the weights of both classes are balanced beforehand."""
+        return True
+
+    @property
+    def reads_x(self) -> bool:
+        """No."""
+        return False
 
     def _point(self, dim: int) -> np.ndarray:
         if len(self.theta_ref) != dim:
@@ -85,9 +95,9 @@ class ReferencePoint(AbstractSupervision):
                 f"{HOW_TO_JOIN}"
             )
         others = events[~reference]
-        prior = law_of(others)
+        prior = find_prior(others)
         if isinstance(prior, Discrete):
-            prior = others.stored_law()
+            prior = others.stored_prior()
         low, high = trusted_region(prior, events.theta)
         rows = Row(
             x=jnp.asarray(events.x, jnp.float32),
@@ -95,12 +105,14 @@ class ReferencePoint(AbstractSupervision):
             is_reference=jnp.asarray(reference, jnp.float32),
         )
         # The reference point is evaluated too, so it belongs to the region.
-        law = StoredLaw(prior, np.minimum(low, point), np.maximum(high, point))
-        return _balanced(rows, events.weight, law)
+        distribution = ThetaDistribution(prior, np.minimum(low, point), np.maximum(high, point))
+        return _balance(rows, events.weight, distribution)
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> LabelledPair:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> LabelledPair:
         """(θ, θ_ref, y)."""
-        theta, label = _fill(row, law, key)
+        theta, label = _fill(row, distribution, key)
         reference = jnp.asarray(self.theta_ref, theta.dtype)
         return LabelledPair(theta0=theta, theta1=reference, label=label, weight=jnp.ones(()))
 
@@ -126,6 +138,16 @@ class ReferenceSample(AbstractSupervision):
         """The potential, which becomes ln p(x; θ) − ln p_ref(x)."""
         return Capability.POTENTIAL
 
+    @property
+    def needs_all_events(self) -> bool:
+        """Yes: the weights of both classes are balanced beforehand."""
+        return True
+
+    @property
+    def reads_x(self) -> bool:
+        """No."""
+        return False
+
     def stored_fields(self) -> dict[str, np.ndarray]:
         """A saved model does not carry the reference events: an empty sample stands for them."""
         return {"x": np.zeros((0, self.x.shape[1])), "weight": np.zeros(0)}
@@ -142,7 +164,7 @@ class ReferenceSample(AbstractSupervision):
                 "a method read from a file does not carry its reference events; give the method "
                 "again, for example ist.DCTR(reference=events)."
             )
-        prior = law_of(events)
+        prior = find_prior(events)
         low, high = trusted_region(prior, events.theta)
         count, extra = len(events), len(self.x)
         filler = np.broadcast_to(events.theta[:1], (extra, events.theta.shape[1]))
@@ -152,11 +174,13 @@ class ReferenceSample(AbstractSupervision):
             is_reference=jnp.concatenate([jnp.zeros(count), jnp.ones(extra)]),
         )
         weight = np.concatenate([events.weight, self.weight])
-        return _balanced(rows, weight, StoredLaw(prior, low, high))
+        return _balance(rows, weight, ThetaDistribution(prior, low, high))
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> ReferenceLabel:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> ReferenceLabel:
         """(θ, y)."""
-        theta, label = _fill(row, law, key)
+        theta, label = _fill(row, distribution, key)
         return ReferenceLabel(theta=theta, label=label, weight=jnp.ones(()))
 
     def draw(

@@ -1,4 +1,4 @@
-"""The interface of supervision, and the law of stored θ that it works with.
+"""The interface of supervision, and the distribution of stored θ that it works with.
 
 A supervision makes records in two ways: `supervise` draws a fresh record for a stored event
 inside the compiled loop, and `draw` follows the paper's flowcharts, choosing θ first and
@@ -18,22 +18,22 @@ from ..events.events import Events
 from ..events.latent import AbstractJoint
 from ..events.simulate import simulated_events
 from ..inputs import warn_user
-from ..world.discrete import Discrete
-from ..world.prior import AbstractPrior
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .records import AbstractRecord, Capability, Row
 
-#: More distinct θ than this look like draws from an unknown continuous law.
+#: More distinct θ than this look like draws from an unknown continuous prior.
 FINITE_SET = 1000
 #: Standard errors between the weighted θ and the prior that call for a warning.
 LARGEST_PULL = 6.0
 
 
-class StoredLaw(eqx.Module):
-    """The law π that stored θ follow, and the region of θ where targets can be trusted.
+class ThetaDistribution(eqx.Module):
+    """The prior π that stored θ follow, and the region of θ where targets can be trusted.
 
     Attributes:
-        prior: the law.
+        prior: of the stored θ.
         low, high: the region.
         joint: the joint density of the events and their latent variables, if it is asked for.
         unit: of θ, in which errors of the score are measured, if they are.
@@ -48,11 +48,11 @@ class StoredLaw(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Supply:
-    """Stored events made ready for supervision: rows, weights, and the law of their θ."""
+    """Stored events made ready for supervision: rows, weights, and the distribution of their θ."""
 
     rows: Row
     weight: np.ndarray
-    law: StoredLaw
+    distribution: ThetaDistribution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,12 +71,30 @@ class AbstractSupervision(eqx.Module):
     def capability(self) -> Capability:
         """What a model must offer to be asked."""
 
+    @property
+    @abc.abstractmethod
+    def needs_all_events(self) -> bool:
+        """Whether `supply` must see all events at once, which then cannot stay in files.
+
+        Otherwise it is shown some of them, and `supervise` is given the others as they are read.
+        """
+
+    @property
+    @abc.abstractmethod
+    def reads_x(self) -> bool:
+        """Whether `supervise` looks at the observables of a row, beyond what a joint density does.
+
+        Where not, batches need not carry them beside their features.
+        """
+
     @abc.abstractmethod
     def supply(self, events: Events) -> Supply:
         """Check that these stored events can be used, and lay them out."""
 
     @abc.abstractmethod
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> AbstractRecord:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> AbstractRecord:
         """A fresh record for one stored event."""
 
     @abc.abstractmethod
@@ -86,25 +104,25 @@ class AbstractSupervision(eqx.Module):
         """`n` events and fixed records by the flowchart of this supervision."""
 
 
-def law_of(events: Events) -> AbstractPrior:
-    """The law the stored θ follow: the given prior, or the stored θ themselves."""
+def find_prior(events: Events) -> AbstractPrior:
+    """The prior of the stored θ: the given one, or the stored θ themselves."""
     if events.prior is not None:
         _compare_with_weights(events, events.prior)
         return events.prior
-    law = events.stored_law()
-    if len(law.points) > FINITE_SET:
+    prior = events.stored_prior()
+    if len(prior.points) > FINITE_SET:
         warn_user(
-            "these events have no prior=, the law their θ were drawn from. Candidates are taken "
-            "from the stored θ themselves, which is exact but never local, and the trusted region "
-            "is their range. Give Events(..., prior=ist.Uniform(low, high)) to use kernels."
+            "these events have no prior=, the distribution their θ were drawn from. Candidates are "
+            "taken from the stored θ themselves, which is exact but never local, and the trusted "
+            "region is their range. Give Events(..., prior=ist.Uniform(low, high)) to use kernels."
         )
-    return law
+    return prior
 
 
 def _compare_with_weights(events: Events, prior: AbstractPrior) -> None:
     """Warn where weighted θ do not follow the prior: ln E[w|θ] would be learned with ln p.
 
-    With weights, `prior` must be the law of the *weighted* θ.
+    With weights, `prior` must be the distribution of the *weighted* θ.
     """
     weight = events.weight
     if (weight == weight[0]).all():
@@ -121,7 +139,8 @@ def _compare_with_weights(events: Events, prior: AbstractPrior) -> None:
             f"the weighted mean of {events.theta_names[worst]} is {(mean + centre)[worst]:.4g}, "
             f"{pull[worst]:.0f} standard errors from the prior's {centre[worst]:.4g}: the weights "
             "depend on θ, and the model would learn their mean along with the density. `prior` "
-            "must be the law of the weighted θ; divide the weights by their mean at each θ."
+            "must be the distribution of the weighted θ; divide the weights by their mean at each "
+            "θ."
         )
 
 
@@ -147,10 +166,10 @@ def trusted_region(
 
 
 def plain_supply(events: Events) -> Supply:
-    """Rows, weights and law of events that need no further preparation."""
-    prior = law_of(events)
+    """Rows, weights and distribution of events that need no further preparation."""
+    prior = find_prior(events)
     low, high = trusted_region(prior, events.theta)
-    return Supply(plain_rows(events), events.weight, StoredLaw(prior, low, high))
+    return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
 
 
 def draw_then_supervise(
@@ -167,15 +186,15 @@ def draw_then_supervise(
     events = simulated_events(simulator, theta, prior, seed=seed, progress_bar=show)
     supply = supervision.supply(events)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
-    return Drawn(events.x, supervise_many(supervision, supply.rows, supply.law, keys))
+    return Drawn(events.x, supervise_many(supervision, supply.rows, supply.distribution, keys))
 
 
 @eqx.filter_jit
 def supervise_many(
-    supervision: AbstractSupervision, rows: Row, law: StoredLaw, keys: Array
+    supervision: AbstractSupervision, rows: Row, distribution: ThetaDistribution, keys: Array
 ) -> AbstractRecord:
     """Records for many rows at once."""
-    return jax.vmap(lambda row, key: supervision.supervise(row, law, key=key))(rows, keys)
+    return jax.vmap(lambda row, key: supervision.supervise(row, distribution, key=key))(rows, keys)
 
 
 def refuse_discrete(prior: AbstractPrior, what: str) -> None:

@@ -19,7 +19,7 @@ from ..events.events import Events
 from ..events.simulate import simulate_at
 from ..inputs import rounded
 from ..serial import known
-from ..world.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .difference import AbstractDifference, Linear, score_target
 from .kernels import AbstractKernel, expand_widths, largest_widths
@@ -27,9 +27,9 @@ from .records import Capability, Row, ScoreTarget
 from .supervision import (
     AbstractSupervision,
     Drawn,
-    StoredLaw,
     Supply,
-    law_of,
+    ThetaDistribution,
+    find_prior,
     plain_rows,
     refuse_discrete,
     trusted_region,
@@ -53,9 +53,19 @@ class KernelScore(AbstractSupervision):
         """The score."""
         return Capability.SCORE
 
+    @property
+    def needs_all_events(self) -> bool:
+        """No: each event is asked about for itself."""
+        return False
+
+    @property
+    def reads_x(self) -> bool:
+        """Where the kernel's width depends on it."""
+        return self.kernel.depends_on_x
+
     def supply(self, events: Events) -> Supply:
         """Check support, reach and slope; the trusted region is eroded by the largest reach."""
-        prior = law_of(events)
+        prior = find_prior(events)
         refuse_discrete(prior, "Kernel Score Estimation on stored events")
         low, high = prior.support
         bounded = bool(np.isfinite(np.concatenate([low, high])).any())
@@ -85,11 +95,15 @@ class KernelScore(AbstractSupervision):
                 f"{rounded(low)} to {rounded(high)}: no θ has all its displacements inside it. Use "
                 "a smaller width or simulate wider."
             )
-        law = StoredLaw(prior, inner_low.astype(np.float32), inner_high.astype(np.float32))
-        _refuse_gaps(law, events.theta, farthest)
-        return Supply(plain_rows(events), events.weight, law)
+        distribution = ThetaDistribution(
+            prior, inner_low.astype(np.float32), inner_high.astype(np.float32)
+        )
+        _refuse_gaps(distribution, events.theta, farthest)
+        return Supply(plain_rows(events), events.weight, distribution)
 
-    def supervise(self, row: Row, law: StoredLaw, *, key: PRNGKeyArray) -> ScoreTarget:
+    def supervise(
+        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
+    ) -> ScoreTarget:
         """Form 2.
 
         A θ closer to the edge than the kernel reaches gets weight 0: displacements that would have
@@ -98,8 +112,10 @@ class KernelScore(AbstractSupervision):
         widths = self.kernel.widths(row.x, row.theta)
         u = self.kernel.draw(len(row.theta), key=key)
         theta = row.theta - u * widths
-        inside = jnp.all((theta >= law.low) & (theta <= law.high))
-        log_weight = law.prior.log_density(theta) - law.prior.log_density(row.theta)
+        inside = jnp.all((theta >= distribution.low) & (theta <= distribution.high))
+        log_weight = distribution.prior.log_density(theta) - distribution.prior.log_density(
+            row.theta
+        )
         weight = jnp.where(inside, jnp.exp(jnp.where(inside, log_weight, 0.0)), 0.0)
         target = score_target(self.kernel, self.difference, u, widths)
         return ScoreTarget(theta=theta, target=target, weight=weight)
@@ -125,16 +141,16 @@ class KernelScore(AbstractSupervision):
         return Drawn(x, ScoreTarget(theta=theta32, target=target, weight=jnp.ones(n)))
 
 
-def _refuse_gaps(law: StoredLaw, theta: np.ndarray, farthest: np.ndarray) -> None:
+def _refuse_gaps(distribution: ThetaDistribution, theta: np.ndarray, farthest: np.ndarray) -> None:
     """Raise where a user's density vanishes within its edges: at such walls nothing protects θ."""
     theta = theta[:TRIED_EVENTS]
-    theta = theta[np.all((theta >= law.low) & (theta <= law.high), axis=1)]
+    theta = theta[np.all((theta >= distribution.low) & (theta <= distribution.high), axis=1)]
     sign = np.random.default_rng(0).choice([-1.0, 1.0], size=theta.shape)
     if len(theta) == 0:
         return
     # A little less than the reach, since float32 may put a corner on a wall just outside it.
     for step in (0.999 * sign * farthest, -0.999 * sign * farthest):
-        nowhere = np.isneginf(law.prior.log_prob(theta + step))
+        nowhere = np.isneginf(distribution.prior.log_prob(theta + step))
         if nowhere.any():
             where = rounded(theta[nowhere][0].round(4))
             raise ValueError(

@@ -1,1 +1,1 @@
-"""What is studied: laws of the parameters, simulators, and toys whose truth is known."""
+"""What is studied: priors of the parameters, simulators, and toys whose truth is known."""

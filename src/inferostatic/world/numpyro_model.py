@@ -2,7 +2,7 @@
 
 A probabilistic program says how every unseen number is drawn, so it is a simulator whose joint
 density of x and z comes for free, at any θ and differentiable. `from_numpyro` names which of its
-numbers are the parameters and which are observed; all others are latent. Each keeps a fixed place:
+numbers are the parameters and which are observed; all others are latent. Each has fixed columns:
 in θ and x in the order named, in z in the order of the program, arrays flattened row by row.
 """
 
@@ -38,8 +38,8 @@ class Site:
     @property
     def column_names(self) -> tuple[str, ...]:
         """`y`, or `y[0]`, `y[1]` and so on."""
-        places = [",".join(map(str, place)) for place in np.ndindex(*self.shape)]
-        return tuple(f"{self.name}[{place}]" if place else self.name for place in places)
+        indices = [",".join(map(str, index)) for index in np.ndindex(*self.shape)]
+        return tuple(f"{self.name}[{index}]" if index else self.name for index in indices)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -105,12 +105,12 @@ class NumpyroSimulator:
         self, x: Float[Array, " x_dim"], z: Float[Array, " z_dim"], theta: Float[Array, " d"]
     ) -> Float[Array, ""]:
         """ln p(x, z; θ) of one event in JAX, without the prior of the parameters."""
-        values = _unflattened(self.observed, x) | _unflattened(self.latent, z)
+        values = _unflatten(self.observed, x) | _unflatten(self.latent, z)
         return jnp.asarray(_numpyro("infer.util").log_density(self._at(theta), (), {}, values)[0])
 
     def _at(self, theta: Float[Array, " d"]) -> Callable[[], Any]:
         """The model at θ, in which its parameters are no longer random."""
-        handlers, values = _numpyro("handlers"), _unflattened(self.parameters, theta)
+        handlers, values = _numpyro("handlers"), _unflatten(self.parameters, theta)
         given = {site.name: values[site.name] for site in self.arguments}
         names = [site.name for site in self.drawn]
         fixed = handlers.substitute(
@@ -126,7 +126,7 @@ class NumpyroSimulator:
     def _one(self, theta: Float[Array, " d"], key: PRNGKeyArray) -> tuple[Array, Array]:
         handlers = _numpyro("handlers")
         sites = handlers.trace(handlers.seed(self._at(theta), key)).get_trace()
-        return _flattened(self.observed, sites), _flattened(self.latent, sites)
+        return _flatten(self.observed, sites), _flatten(self.latent, sites)
 
     def __repr__(self) -> str:
         """Its columns."""
@@ -167,9 +167,9 @@ def from_numpyro(
     if not callable(model):
         raise TypeError(f"model must be a NumPyro model, a function; got {kind_of(model)}.")
     parameters, observed = _names(parameters, "parameters"), _names(observed, "observed")
-    both = [name for name in parameters if name in observed]
-    if both:
-        raise ValueError(f"{both[0]!r} is named both as a parameter and as observed.")
+    twice = [name for name in parameters if name in observed]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is named both as a parameter and as observed.")
     fixed = dict(arguments or {})
     taken = _argument_names(model, parameters, fixed)
     bound = partial(model, **fixed)
@@ -325,15 +325,15 @@ def _check_random(site: dict[str, Any], *, is_argument: bool) -> None:
             f"the density of the site {name!r} is scaled (a sub-sampled plate or handlers.scale), "
             "so it is not that of the numbers drawn. Use the whole plate."
         )
-    law = site["fn"]
-    while isinstance(law, distributions.ExpandedDistribution | distributions.Independent):
-        law = law.base_dist
-    if isinstance(law, distributions.MaskedDistribution):
+    distribution = site["fn"]
+    while isinstance(distribution, distributions.ExpandedDistribution | distributions.Independent):
+        distribution = distribution.base_dist
+    if isinstance(distribution, distributions.MaskedDistribution):
         raise ValueError(
             f"the site {name!r} is masked: its density leaves out numbers that are drawn. Make the "
             "site only as large as what is kept."
         )
-    if isinstance(law, distributions.Delta):
+    if isinstance(distribution, distributions.Delta):
         raise ValueError(
             f"the site {name!r} is a Delta, which has no density; use numpyro.deterministic."
         )
@@ -357,12 +357,12 @@ def _columns(sites: tuple[Site, ...]) -> tuple[str, ...]:
     return tuple(name for site in sites for name in site.column_names)
 
 
-def _flattened(sites: tuple[Site, ...], traced: Mapping[str, Any]) -> Array:
+def _flatten(sites: tuple[Site, ...], traced: Mapping[str, Any]) -> Array:
     values = [jnp.ravel(traced[site.name]["value"]).astype(jnp.float32) for site in sites]
     return jnp.concatenate([jnp.zeros(0, jnp.float32), *values])
 
 
-def _unflattened(sites: tuple[Site, ...], row: Array) -> dict[str, Array]:
+def _unflatten(sites: tuple[Site, ...], row: Array) -> dict[str, Array]:
     """The values of the sites; discrete ones regain their own type."""
     values, first = {}, 0
     for site in sites:

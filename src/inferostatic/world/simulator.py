@@ -27,7 +27,7 @@ class Simulator(Protocol):
 
 @runtime_checkable
 class LatentSimulator(Protocol):
-    """A simulator that tells its latent variables and knows their joint density with x.
+    """A simulator that returns its latent variables and knows their joint density with x.
 
     It may be called like any other simulator as well.
     """
@@ -83,22 +83,22 @@ def run_simulator(
         theta: parameters, shape (n, d).
         rng: generator for this call alone.
         first_row: number of the first row in the whole of θ, for messages.
-        asked_because: a sentence on why θ may lie outside the prior, added to errors.
+        asked_because: why θ may lie outside the prior, added to errors.
     """
-    x = _called(simulator, theta, rng, asked_because)
-    return _checked(x, theta, first_row, asked_because)
+    x = _call(simulator, theta, rng, asked_because)
+    return _check_x(x, theta, first_row, asked_because)
 
 
 def run_latent_simulator(
     simulator: LatentSimulator, theta: np.ndarray, rng: np.random.Generator, *, first_row: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same for one that tells its latent variables: x and z."""
-    made: Any = _called(simulator.simulate_latent, theta, rng, "")
+    """The same for one that returns its latent variables: x and z."""
+    made: Any = _call(simulator.simulate_latent, theta, rng, "")
     if not (isinstance(made, tuple | list) and len(made) == 2):
         raise TypeError(
             f"simulate_latent must return events and latent variables, (x, z); got {kind_of(made)}."
         )
-    x, z = _checked(made[0], theta, first_row, ""), as_floats(made[1], "the simulator's z")
+    x, z = _check_x(made[0], theta, first_row, ""), as_floats(made[1], "the simulator's z")
     if z.ndim == 0 or len(z) != len(theta):
         raise ValueError(
             f"simulate_latent must return one row of latent variables for each of the {len(theta)} "
@@ -107,7 +107,7 @@ def run_latent_simulator(
     return x, z
 
 
-def _called(
+def _call(
     function: Callable[..., Any], theta: np.ndarray, rng: np.random.Generator, asked_because: str
 ) -> Any:  # noqa: ANN401
     low, high = theta.min(axis=0), theta.max(axis=0)
@@ -122,7 +122,7 @@ def _called(
         ) from error
 
 
-def _checked(x: Input, theta: np.ndarray, first_row: int, asked_because: str) -> np.ndarray:
+def _check_x(x: Input, theta: np.ndarray, first_row: int, asked_because: str) -> np.ndarray:
     """The x of a simulator."""
     x = as_floats(x, "the simulator's x")
     if x.ndim != 2:
@@ -151,7 +151,7 @@ def _checked(x: Input, theta: np.ndarray, first_row: int, asked_because: str) ->
 
 def require_simulator(simulator: object) -> None:
     """Refuse what cannot be called with (theta, rng)."""
-    # One without the other would lose the latent variables without a word.
+    # One without the other would silently lose the latent variables.
     half = hasattr(simulator, "simulate_latent") and not hasattr(simulator, "joint_log_prob")
     if half and not isinstance(simulator, type):
         raise TypeError(

@@ -16,10 +16,10 @@ from inferostatic.world.toys.galton_board import GaltonBoard as GaltonBoard
 from inferostatic.world.toys.gaussian_chain import GaussianChain as GaussianChain
 from inferostatic.world.toys.gaussian_mixture import GaussianMixture as GaussianMixture
 from inferostatic.world.toys.latent_toy import AbstractLatentToy as AbstractLatentToy
-from inferostatic.world.toys.morphing_toy import TwoCouplings as TwoCouplings
 from inferostatic.world.toys.poisson_counts import PoissonCounts as PoissonCounts
 from inferostatic.world.toys.smeared_spectrum import SmearedSpectrum as SmearedSpectrum
 from inferostatic.world.toys.toy import AbstractToy as AbstractToy
+from inferostatic.world.toys.two_couplings import TwoCouplings as TwoCouplings
 
 __all__ = [
     "AbstractLatentToy",

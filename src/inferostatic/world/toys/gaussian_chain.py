@@ -1,4 +1,4 @@
-"""A chain of Gaussian steps from a parton to a detector: every law is Gaussian, hidden or not."""
+"""A chain of Gaussian steps from a parton to a detector: all of it is Gaussian, hidden or not."""
 
 from dataclasses import dataclass
 from typing import final
@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from inferostatic.world.toys.latent_toy import AbstractLatentToy
 
+#: ln 2π, of normal densities.
 _LOG_TWO_PI = float(np.log(2 * np.pi))
 
 
@@ -33,7 +34,7 @@ class GaussianChain(AbstractLatentToy):
     $$\ln p = -\tfrac12\left[\frac{(u-m)^2}{S^2} + (x - gu)^\top N^{-1} (x - gu) + \ln S^2 + \ln h
     + \ln\det N\right] - \ln 2\pi.$$
 
-    At $\ell = 0$ the default chain leaves in x $1/(1 + 1/h)$ = 61% of what z tells of the mean.
+    At $\ell = 0$ the default chain leaves in x $1/(1 + 1/h)$ = 61% of what z knows of the mean.
 
     Attributes:
         length: The number $k$ of latent variables, at least 2.

@@ -1,4 +1,4 @@
-r"""The interface of a toy that also tells what happened inside it.
+r"""The interface of a toy that also returns what happened inside it.
 
 Simulators make an event in steps, and the steps are known while it is made: with the latent
 variables z of all of them, the joint density \(p(x, z;\theta)\) is a product of simple factors
@@ -74,7 +74,7 @@ class AbstractLatentToy(AbstractToy):
             array([[1., 0., 0., 1.],
                    [1., 1., 0., 0.]])
         """
-        table = self._checked_parameters(theta, rng)
+        table = self._check_parameters(theta, rng)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x, z = self._draw_latent(table, rng)
         refuse_rows(

@@ -98,8 +98,8 @@ class SmearedSpectrum(AbstractToy):
         """Every finite x is in the support."""
 
     def _response(self) -> Float64[np.ndarray, "x_dim theta_dim"]:
-        place = np.arange(self.dim)
-        weight = np.exp(-0.5 * ((place[:, None] - place) / self.resolution) ** 2)
+        bins = np.arange(self.dim)
+        weight = np.exp(-0.5 * ((bins[:, None] - bins) / self.resolution) ** 2)
         return weight / weight.sum(axis=1, keepdims=True)
 
     def _error(self, mean: Float64[np.ndarray, "n x_dim"]) -> Float64[np.ndarray, "n x_dim"]:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy.typing import ArrayLike
 
+#: Rows that a message lists at most.
 _ROWS_NAMED = 5
 
 
@@ -86,7 +87,7 @@ class AbstractToy(abc.ABC):
             array([[0.02, 1.03],
                    [4.93, 0.91]])
         """
-        table = self._checked_parameters(theta, rng)
+        table = self._check_parameters(theta, rng)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x = self._draw(table, rng)
         refuse_rows(
@@ -160,7 +161,7 @@ class AbstractToy(abc.ABC):
         )
         return score
 
-    def _checked_parameters(
+    def _check_parameters(
         self, theta: ArrayLike, rng: np.random.Generator
     ) -> Float64[np.ndarray, "n theta_dim"]:
         """θ of events to be simulated."""
@@ -246,7 +247,7 @@ def refuse_rows(
         values: The array the user gave, shape (n, dim).
         name: What the user calls that array.
         expected: What a good row is.
-        remedy: What the user should change; a sentence without its full stop.
+        remedy: What the user should change, without a full stop.
 
     Raises:
         ValueError: If any row is bad.

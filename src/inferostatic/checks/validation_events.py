@@ -1,0 +1,169 @@
+"""Validation events, as every check needs them: within the trained region, with other θ to compare.
+
+All checks compare what an event says about the θ it was made at with what it says about other θ.
+These are drawn so that they and the true θ are exchangeable: independently from the prior of the
+stored θ, or by a step that is reversible with respect to it. Restricting both to the trained region
+keeps that, and then each check holds exactly for an exact estimator, at any number of draws.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..estimator.estimator import AbstractEstimator
+from ..estimator.history import Region
+from ..events.events import Events
+from ..inputs import as_seed, kind_of, require_order
+from ..world.priors.discrete import Discrete
+from ..world.priors.prior import AbstractPrior
+
+#: Events that a check uses at most; more would take long and show nothing new.
+MOST_EVENTS = 50_000
+#: Events that a check needs at least: its p-values rest on normal approximations.
+FEWEST_EVENTS = 100
+#: How far partners lie, by name, as a fraction of the prior's width.
+DISTANCES = {"near": 0.05, "middle": 0.25, "far": 1.0}
+#: Rounds of drawing θ from the prior until enough of them lie in the trained region.
+MOST_ROUNDS = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class ValidationEvents:
+    """Events within the trained region, in the order in which they were stored.
+
+    Attributes:
+        x, theta, weight: of the events.
+        prior: distribution of θ, before it is restricted to the region.
+        region: where the estimator was trained.
+        order: a random order of the events, by which `first` takes some of them.
+        dropped: number of events outside the region.
+    """
+
+    x: np.ndarray
+    theta: np.ndarray
+    weight: np.ndarray
+    prior: AbstractPrior
+    region: Region
+    order: np.ndarray
+    dropped: int
+
+    def first(self, n: int) -> "ValidationEvents":
+        """At most `n` of the events, chosen at random."""
+        kept = self.order < n
+        return dataclasses.replace(
+            self,
+            x=self.x[kept],
+            theta=self.theta[kept],
+            weight=self.weight[kept],
+            order=self.order[kept],
+        )
+
+    def draw_candidates(self, n: int, seed: int) -> np.ndarray:
+        """`n` independent θ from the prior, within the region, shape (n, d)."""
+        parts, count = [], 0
+        for number in range(MOST_ROUNDS):
+            more = self.prior.sample(max(n, 16), seed=derive_seed(seed, number))
+            parts.append(more[self.region.contains_theta(more)])
+            count += len(parts[-1])
+            if count >= n:
+                return np.concatenate(parts)[:n]
+        raise ValueError(
+            "hardly any θ of the events' prior lies in the estimator's trained region, "
+            f"{self.region.theta_low.tolist()} to {self.region.theta_high.tolist()}; give events "
+            "simulated there."
+        )
+
+    def draw_partners(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """A partner θ for each event and its distance, an index of `DISTANCES`.
+
+        Rows whose partner lies outside the region have distance −1: leave them out.
+        """
+        rng = np.random.default_rng(seed)
+        distance = rng.integers(len(DISTANCES), size=len(self.x))
+        if isinstance(self.prior, Discrete):
+            # Its step is an independent draw, whatever the distance asked for.
+            distance = np.full(len(self.x), len(DISTANCES) - 1)
+        fraction = np.array(list(DISTANCES.values()))[distance]
+        keys = jax.random.split(jax.random.key(seed), len(self.x))
+        theta = jnp.asarray(self.theta, jnp.float32)
+        partner = np.asarray(_step(self.prior, theta, jnp.asarray(fraction, jnp.float32), keys))
+        partner = partner.astype(np.float64)
+        return partner, np.where(self.region.contains_theta(partner), distance, -1)
+
+
+@eqx.filter_jit
+def _step(prior: AbstractPrior, theta: Array, fraction: Array, keys: Array) -> Array:
+    return jax.vmap(lambda t, f, k: prior.step(t, f, key=k))(theta, fraction, keys)
+
+
+def derive_seed(seed: int, *path: int) -> int:
+    """A seed of its own for each part of the work."""
+    return int(np.random.SeedSequence([as_seed(seed), *path]).generate_state(1)[0])
+
+
+def select_events(
+    estimator: AbstractEstimator,
+    events: Events,
+    *,
+    check: str,
+    kinds: tuple[type[AbstractEstimator], ...],
+    most: int = MOST_EVENTS,
+    seed: int,
+) -> ValidationEvents:
+    """At most `most` events within the trained region, for the check of this name.
+
+    Estimator and events are validated here: the estimator is of one of the `kinds`, columns agree,
+    and enough events lie in the region. Warns where x lies outside the range seen in training.
+    """
+    if not isinstance(estimator, kinds):
+        wanted = " or ".join(f"ist.{kind.__name__}" for kind in kinds)
+        raise TypeError(f"{check} needs {wanted}; got {kind_of(estimator)}.")
+    if not isinstance(events, Events):
+        raise TypeError(
+            f"{check} needs events that the estimator was not trained on, ist.Events(…) or "
+            f"ist.simulate(…); got {kind_of(events)}."
+        )
+    for name in ("x", "theta"):
+        own, given = getattr(estimator, f"{name}_names"), getattr(events, f"{name}_names")
+        require_order(given, own, name)
+        if len(given) != len(own):
+            raise ValueError(
+                f"the estimator has {len(own)} columns of {name} ({', '.join(own)}), the events "
+                f"{len(given)} ({', '.join(given)})."
+            )
+    inside = np.flatnonzero(estimator.region.contains_theta(np.asarray(events.theta)))
+    if len(inside) < FEWEST_EVENTS:
+        raise ValueError(
+            f"{check} needs at least {FEWEST_EVENTS} events within the trained region; of "
+            f"{len(events)} events {len(inside)} lie there. Simulate more."
+        )
+    drawn = np.random.default_rng(seed).permutation(inside)[:most]
+    order = np.argsort(drawn)
+    rows = drawn[order]
+    x = np.asarray(events.x[rows], np.float64)
+    estimator.warn_outside(x)
+    return ValidationEvents(
+        x=x,
+        # As models and priors see it: a candidate at the same point must be equal to it.
+        theta=np.asarray(events.theta[rows], np.float32).astype(np.float64),
+        weight=np.asarray(events.weight[rows], np.float64),
+        prior=events.prior if events.prior is not None else events.stored_prior(),
+        region=estimator.region,
+        order=order,
+        dropped=len(events) - len(inside),
+    )
+
+
+@contextmanager
+def suppress_repeated_warnings() -> Iterator[None]:
+    """No further warnings on x: `select_events` has given them, for all events at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

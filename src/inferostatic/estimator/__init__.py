@@ -1,0 +1,1 @@
+"""The trained artefact: score, log ratio, save and load."""

@@ -1,0 +1,1 @@
+"""Event weights as functions of the parameters."""

@@ -1,0 +1,1 @@
+"""Events from files of other programs."""

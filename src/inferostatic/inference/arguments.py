@@ -1,0 +1,167 @@
+"""Arguments of the inference functions: events, points, weights, levels and parameter names.
+
+Every check of user input that several functions of `inference/` share stands here, once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..estimator.estimator import AbstractEstimator
+from ..inputs import (
+    Input,
+    as_floats,
+    as_rows,
+    column_names,
+    kind_of,
+    require_finite,
+    require_float32,
+    require_order,
+    rounded,
+)
+
+#: Default confidence level: the probability within one standard deviation of a normal variable.
+ONE_SIGMA = 0.6826894921370859
+#: Rounding allowed at an edge of a region, as a part of the edge's own size (float32).
+EDGE_ROUNDING = 1e-6
+
+#: A parameter by its name or its index.
+Parameter = str | int
+
+
+def as_events(
+    estimator: AbstractEstimator,
+    x: Input,
+    name: str = "x",
+    what: str = "events",
+    *,
+    may_be_empty: bool = False,
+) -> np.ndarray:
+    """Events with the estimator's columns; warns where they lie outside the trained range."""
+    require_order(column_names(x), estimator.x_names, name)
+    rows = as_rows(x, name, columns=len(estimator.x_names), of="observables")
+    if len(rows) == 0:
+        if may_be_empty:
+            return rows
+        raise ValueError(f"there are no {what}: {name} has no rows.")
+    require_finite(rows, name, "Remove or repair these events.")
+    require_float32(rows, estimator.x_names, name)
+    estimator.warn_outside(rows)
+    return rows
+
+
+def as_observed(
+    estimator: AbstractEstimator, x: Input, name: str = "x", *, may_be_empty: bool = False
+) -> np.ndarray:
+    """Observed events; one event of several observables may come with shape (D,)."""
+    if column_names(x) is None:
+        array = as_floats(x, name)
+        if array.ndim == 1 and array.size == len(estimator.x_names) > 1:
+            x = array[None]
+    return as_events(estimator, x, name, "observed events", may_be_empty=may_be_empty)
+
+
+def as_point(
+    theta: Input,
+    names: Sequence[str],
+    low: np.ndarray,
+    high: np.ndarray,
+    name: str = "theta",
+) -> np.ndarray:
+    """One θ of shape (d,) between `low` and `high`, in float64."""
+    require_order(column_names(theta), names, name)
+    point = as_floats(theta, name).astype(np.float64)
+    point = point[0] if point.ndim == 2 and len(point) == 1 else point
+    if point.shape != (len(names),):
+        raise ValueError(
+            f"{name} must be one point with a value for each of {', '.join(names)}; got shape "
+            f"{point.shape}."
+        )
+    return as_points(point[None], names, (low, high), name)[0]
+
+
+def as_points(
+    points: np.ndarray, names: Sequence[str], box: tuple[np.ndarray, np.ndarray], name: str
+) -> np.ndarray:
+    """Points of shape (m, k) in a box of k parameters; rounding at its edges is undone."""
+    require_finite(points, name, "Give finite parameters.")
+    slack = EDGE_ROUNDING * (np.abs(box[0]) + np.abs(box[1]) + box[1] - box[0])
+    inside = np.all((points >= box[0] - slack) & (points <= box[1] + slack), axis=1)
+    if not inside.all():
+        raise ValueError(
+            f"{name} must lie in the trained region and the bounds, {rounded(box[0])} to "
+            f"{rounded(box[1])} for {', '.join(names)}; got {rounded(points[~inside][0])}. "
+            "Simulate wider and train again."
+        )
+    return np.clip(points, *box)
+
+
+def as_weight(weight: Input | None, count: int, name: str = "weight") -> np.ndarray:
+    """One weight for each event, of either sign, with a positive sum; 1 by default."""
+    if weight is None:
+        return np.ones(count)
+    values = as_floats(weight, name).astype(np.float64)
+    if values.shape != (count,):
+        raise ValueError(
+            f"{name} must have shape ({count},), one value for each event; got {values.shape}."
+        )
+    require_finite(values, name, "Give every event a finite weight.")
+    if not values.sum() > 0:
+        raise ValueError(
+            f"{name} adds up to {values.sum():.4g}; single weights may be negative, but their sum "
+            "must be positive."
+        )
+    return values
+
+
+def as_level(level: float) -> float:
+    """A confidence level."""
+    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level!r}.")
+    return float(level)
+
+
+def parameter_index(parameter: Parameter, names: Sequence[str]) -> int:
+    """The index of a parameter given by name or index."""
+    if isinstance(parameter, str) and parameter in names:
+        return list(names).index(parameter)
+    if isinstance(parameter, int | np.integer) and -len(names) <= parameter < len(names):
+        return int(parameter) % len(names)
+    raise ValueError(
+        f"{parameter!r} is no parameter; they are {', '.join(names)} (0 to {len(names) - 1})."
+    )
+
+
+def parameter_indices(which: Parameter | Sequence[Parameter], names: Sequence[str]) -> list[int]:
+    """Indices of different parameters given by name or index, at least one."""
+    each = [which] if isinstance(which, str | int | np.integer) else list(which)
+    found = [parameter_index(one, names) for one in each]
+    if not found or len(set(found)) < len(found):
+        raise ValueError(
+            f"name at least one parameter of {', '.join(names)}, and each only once; got {each}."
+        )
+    return found
+
+
+def values_by_name(
+    given: Mapping[str, Any] | None, names: Sequence[str], what: str
+) -> dict[str, Any]:
+    """A dictionary whose keys are all parameters; empty by default."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"{what} must be a dictionary from parameter names to values; got {kind_of(given)}."
+        )
+    for name in given:
+        if name not in names:
+            raise ValueError(f"{what} names {name!r}, but the parameters are {', '.join(names)}.")
+    return dict(given)
+
+
+def as_trained_point(estimator: AbstractEstimator, theta: Input, name: str = "theta") -> np.ndarray:
+    """One θ of shape (d,) inside the trained region."""
+    region = estimator.region
+    edges = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
+    return as_point(theta, estimator.theta_names, *edges, name)

@@ -1,0 +1,1 @@
+"""Fits whose errors hold for any network, calibrated by simulated events."""

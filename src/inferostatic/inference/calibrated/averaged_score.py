@@ -1,0 +1,65 @@
+"""The mean score of one or several estimators, and the region in which it can be taken."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ...estimator.estimator import Estimator, ScoreEstimator
+from ...estimator.history import Region
+from ...inputs import kind_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AveragedScore:
+    """Scores averaged over estimators.
+
+    Attributes:
+        estimators: one, or several that were trained on different events.
+        low, high: where θ is looked for, and at which θ scores are taken, shape (d,).
+    """
+
+    estimators: tuple[Estimator | ScoreEstimator, ...]
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, estimators: Any) -> "AveragedScore":  # noqa: ANN401
+        """Of an estimator, or a list of them, in the region where all were trained."""
+        each = tuple(estimators) if isinstance(estimators, list | tuple) else (estimators,)
+        if not each:
+            raise ValueError("a calibrated fit needs at least one estimator; got an empty list.")
+        for estimator in each:
+            if not isinstance(estimator, Estimator | ScoreEstimator):
+                raise TypeError(
+                    "a calibrated fit needs an estimator that offers a score (a potential or a "
+                    f"direct score network); got {kind_of(estimator)}."
+                )
+        for estimator in each:
+            same = estimator.theta_names == each[0].theta_names
+            if not same or estimator.x_names != each[0].x_names:
+                raise ValueError(
+                    "the estimators differ in their observables or parameters; give several only "
+                    "if they were trained on events of the same columns, as ist.cross_fit does."
+                )
+        low = np.max([np.asarray(one.region.theta_low, np.float64) for one in each], axis=0)
+        high = np.min([np.asarray(one.region.theta_high, np.float64) for one in each], axis=0)
+        return cls(each, low, high)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return self.estimators[0].theta_names
+
+    @property
+    def region(self) -> Region:
+        """Of the first estimator, with the range of its observables."""
+        return self.estimators[0].region
+
+    def __call__(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """The mean score, shape (n, d)."""
+        return np.mean([estimator.score(x, theta) for estimator in self.estimators], axis=0)
+
+    def clip(self, theta: np.ndarray) -> np.ndarray:
+        """The nearest θ at which scores can be taken."""
+        return np.clip(theta, self.low, self.high)

@@ -1,0 +1,235 @@
+r"""Confidence sets from means: the θ at which observed means are what they should be.
+
+Some statistics, as many as parameters, have observed means, and their expected means at every θ are
+known from simulated events. The deviation in units of its error, squared, is a χ² with as many
+degrees of freedom as there are parameters if θ is true. With some parameters fixed and the others
+chosen as the data like them best, it has as many as are fixed. Gaussian constraints of parameters
+add their own squared deviations.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .observed_data import ObservedData
+from .response_model import SmoothCovariance, SmoothMean
+
+#: Slopes that count as none, as a part of the largest, in units of the errors and bounds.
+FLATTEST = 1e-6
+#: Times that the unit of the residuals is taken at the estimate, where something is left over.
+ROUNDS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanTest:
+    """The comparison for one set of events.
+
+    Attributes:
+        observed: means of the statistics over the observed events, shape (d,).
+        mean: of the statistics as a function of θ, with its error.
+        covariance_of: one event's statistics, as a function of θ.
+        data: the events, with bounds that fix a parameter where they are equal, and constraints.
+    """
+
+    observed: np.ndarray
+    mean: SmoothMean
+    covariance_of: SmoothCovariance
+    data: ObservedData
+
+    @property
+    def free(self) -> list[int]:
+        """Indices of the parameters that the bounds leave free."""
+        return self.data.free.tolist()
+
+    @property
+    def constrained(self) -> np.ndarray:
+        """Indices of the parameters that have a constraint."""
+        return np.flatnonzero(self.data.constraint_precision)
+
+    def errors(self, theta: np.ndarray, *, simulation: bool = True) -> np.ndarray:
+        """Covariance of observed minus expected means, with the error of the latter or without."""
+        white = self.covariance_of.whitening(theta[None])[0]
+        covariance = np.linalg.inv(white.T @ white) / self.data.size
+        return covariance + np.diag(self.mean(theta)[1]) if simulation else covariance
+
+    def residual(self, theta: np.ndarray, root: np.ndarray | None = None) -> np.ndarray:
+        """Observed minus expected means and constraints in units of their errors.
+
+        Args:
+            theta: a point, shape (d,).
+            root: Cholesky factor of the means' covariance; that at θ by default.
+        """
+        root = np.linalg.cholesky(self.errors(theta)) if root is None else root
+        deviation = np.linalg.solve(root, self.observed - self.mean(theta)[0])
+        if not len(self.constrained):
+            return deviation
+        precision, away = self.data.constraint_precision, self.data.constraint_mean - theta
+        return np.concatenate([deviation, (np.sqrt(precision) * away)[self.constrained]])
+
+    def chi2(self, theta: np.ndarray) -> float:
+        """The sum of squared residuals."""
+        return float(np.sum(np.square(self.residual(theta))))
+
+    def slopes(self, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
+        """Of the expected means and constraints in units of their errors, shape (d + c, d)."""
+        whitened = np.linalg.solve(root, self.mean.slopes(theta))
+        constraints = np.diag(np.sqrt(self.data.constraint_precision))[self.constrained]
+        return np.concatenate([whitened, constraints])
+
+    def response(self, theta: np.ndarray) -> np.ndarray:
+        """∂θ̂/∂ of means and constraints in units of their errors, shape (d, d + c).
+
+        It is very large in a direction in which the means do not change, and 0 for a fixed
+        parameter.
+        """
+        free = self.free
+        slopes = self.slopes(theta, np.linalg.cholesky(self.errors(theta)))
+        scale = self._widths(theta)[free]
+        left, sizes, right = np.linalg.svd(slopes[:, free] * scale, full_matrices=False)
+        sizes = np.maximum(sizes, max(FLATTEST * sizes.max(initial=0), np.finfo(float).tiny))
+        result = np.zeros(slopes.shape[::-1])
+        result[free] = scale[:, None] * ((right.T / sizes) @ left.T)
+        return result
+
+    def covariance(self, theta: np.ndarray, *, simulation: bool = True) -> np.ndarray:
+        """Of the estimate, with or without the error by finitely many simulated events."""
+        response = self.response(theta)
+        if simulation:
+            return response @ response.T
+        dim = len(theta)
+        root = np.linalg.cholesky(self.errors(theta))
+        means = np.linalg.solve(root.T, response[:, :dim].T).T
+        statistical = means @ self.errors(theta, simulation=False) @ means.T
+        return statistical + response[:, dim:] @ response[:, dim:].T
+
+    def solve(self, start: np.ndarray, fixed: Sequence[int] = ()) -> tuple[np.ndarray, float]:
+        """The θ nearest to the data, and its χ²."""
+        free = [j for j in self.free if j not in fixed]
+        point = np.array(start, np.float64)
+        if not free:
+            return point, self.chi2(point)
+        inside = np.minimum(1e-9 * self._widths(point), (self.data.high - self.data.low) / 2)
+        point = np.clip(point, self.data.low + inside, self.data.high - inside)
+        if fixed:
+            point = self._least_squares(point, free, None)
+            return point, self.chi2(point)
+        # With all parameters free there is a θ where nothing is left, in whatever unit. One that
+        # changes with θ would lead away from it, to where the means are hardly known.
+        overdetermined = len(free) < len(start) or len(self.constrained) > 0
+        for _ in range(ROUNDS if overdetermined else 1):
+            point = self._least_squares(point, free, np.linalg.cholesky(self.errors(point)))
+        return point, self.chi2(point)
+
+    def _least_squares(
+        self, start: np.ndarray, free: list[int], unit: np.ndarray | None
+    ) -> np.ndarray:
+        """Minimise the squared residuals, in a unit that is held or in that of each θ."""
+        from scipy import optimize
+
+        point = start.copy()
+
+        def residual(values: np.ndarray) -> np.ndarray:
+            point[free] = values
+            return self.residual(point, unit)
+
+        def slope(values: np.ndarray) -> np.ndarray:
+            # The error's own change with θ is left out: it moves steps, not where they end.
+            point[free] = values
+            root = np.linalg.cholesky(self.errors(point)) if unit is None else unit
+            return -self.slopes(point, root)[:, free]
+
+        least_squares: Any = optimize.least_squares
+        found = least_squares(
+            residual,
+            start[free],
+            jac=slope,
+            bounds=(self.data.low[free], self.data.high[free]),
+            x_scale=self._widths(start)[free],
+            xtol=1e-9,
+            gtol=1e-9,
+        )
+        point[free] = found.x
+        return point
+
+    def _widths(self, theta: np.ndarray) -> np.ndarray:
+        """Scales of the parameters: the distance between finite bounds."""
+        width = self.data.high - self.data.low
+        return np.where(np.isfinite(width), width, 1 + np.abs(theta))
+
+    def profile(self, theta: np.ndarray, fixed: Sequence[int], best: np.ndarray) -> float:
+        """χ² with some parameters fixed at θ, above that of the best."""
+        fixed = [j for j in fixed if j in self.free]
+        start = best.copy()
+        start[fixed] = theta[fixed]
+        others = [j for j in self.free if j not in fixed]
+        if fixed and others:
+            # Where the others go if the means were linear in θ.
+            covariance = self.covariance(best)
+            pull = np.linalg.solve(covariance[np.ix_(fixed, fixed)], (theta - best)[fixed])
+            start[others] = best[others] + covariance[np.ix_(others, fixed)] @ pull
+        return max(self.solve(start, fixed)[1] - self.chi2(best), 0.0)
+
+    def find_ends(self, j: int, bound: float, best: np.ndarray) -> tuple[float, float]:
+        """Where the χ² of one parameter reaches a bound, or the edge of the region."""
+        if j not in self.free:
+            return float(best[j]), float(best[j])
+
+        def above(value: float) -> float:
+            point = best.copy()
+            point[j] = value
+            return self.profile(point, [j], best) - bound
+
+        error, ends = float(np.sqrt(self.covariance(best)[j, j])), []
+        low, high = self.data.low[j], self.data.high[j]
+        for sign, edge in ((-1, low), (1, high)):
+            reach, inner = np.sqrt(bound) * error, float(best[j])
+            while True:
+                outer = float(np.clip(best[j] + sign * reach, low, high))
+                if above(outer) > 0:
+                    ends.append(_find_root(above, inner, outer, 1e-3 * error))
+                    break
+                if outer == edge:
+                    ends.append(float(edge))
+                    break
+                inner, reach = outer, 1.3 * reach
+        return ends[0], ends[1]
+
+    def trace_outline(
+        self, i: int, j: int, bound: float, best: np.ndarray, points: int
+    ) -> np.ndarray:
+        """Where the χ² of two parameters reaches a bound, shape (points, 2)."""
+        pair = [i, j]
+        root = np.linalg.cholesky(self.covariance(best)[np.ix_(pair, pair)])
+        low, high = self.data.low[pair], self.data.high[pair]
+
+        def go(length: float, direction: np.ndarray) -> np.ndarray:
+            return np.clip(best[pair] + length * direction, low, high)
+
+        def above(length: float, direction: np.ndarray) -> float:
+            point = best.copy()
+            point[pair] = go(length, direction)
+            return self.profile(point, pair, best) - bound
+
+        outline = []
+        for angle in np.linspace(0, 2 * np.pi, points, endpoint=False):
+            direction = root @ np.array([np.cos(angle), np.sin(angle)])
+            far = 1.3 * np.sqrt(bound)
+            while above(far, direction) < 0 and far < 20 * np.sqrt(bound):
+                far *= 1.5
+            if above(far, direction) > 0:
+                far = _find_root(partial(above, direction=direction), 0, far, 1e-3)
+            outline.append(go(far, direction))
+        return np.array(outline)
+
+
+def _find_root(
+    function: Callable[[float], float], first: float, last: float, tolerance: float
+) -> float:
+    """Where a function changes its sign."""
+    from scipy.optimize import brentq
+
+    found: Any = brentq(function, min(first, last), max(first, last), xtol=tolerance)
+    return float(found)

@@ -1,0 +1,337 @@
+r"""Smooth functions of θ learned from scattered events: a mean with its own error, a covariance.
+
+A mean is a polynomial. Up to some degree its coefficients are free, because a prior that
+pulls curvature towards zero is a bias where it has the same sign everywhere; beyond, they have a
+normal prior. How large they are, and how fast they fall with the degree, follows from the evidence
+of the events and is averaged over. So the error includes what the polynomial could still hide, and
+events are not wasted on terms that are not there.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..polynomials import evaluate_legendre, list_degrees
+
+#: Events whose terms are computed at a time: a table of 100 terms then takes 3 MB.
+CHUNK = 4096
+#: Variances that the first coefficients with a prior may have, in units of one event's scatter:
+#: from unmeasurable with 10⁸ events to larger than the scatter itself.
+VARIANCES = np.logspace(-8, 2, 21)
+#: Factors by which these variances may fall with each degree: from rough to nearly linear means.
+FALLS = (0.03, 0.1, 0.3, 0.7)
+#: Step of numerical derivatives, in coordinates of order one: rounding and the third order are
+#: both below 1e-8.
+STEP = 1e-4
+#: Fewest events of a cell from which one covariance is taken: its elements are known to 10%.
+CELL = 200
+#: Times that a covariance is learned, each time from what the times before left over.
+ROUNDS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class PolynomialCoordinates:
+    """u = (θ − centre) · matrix, of order one where the events are.
+
+    Attributes:
+        centre: shape (d,).
+        matrix: shape (d, k), with a column for each parameter in which the events differ.
+        radius: of the ball where the events are, in u; None for the cube from −1 to 1.
+    """
+
+    centre: np.ndarray
+    matrix: np.ndarray
+    radius: float | None = None
+
+    @classmethod
+    def of_box(cls, low: np.ndarray, high: np.ndarray) -> "PolynomialCoordinates":
+        """From −1 to 1 between two corners, for the parameters in which they differ."""
+        varied = high > low
+        matrix = np.diag(2 / np.where(varied, high - low, 1.0))
+        return cls((low + high) / 2, matrix[:, varied])
+
+    @classmethod
+    def of_normal(
+        cls, centre: np.ndarray, covariance: np.ndarray, free: np.ndarray | None = None
+    ) -> "PolynomialCoordinates":
+        """From −1 to 1 within two standard deviations of events that fill an ellipsoid.
+
+        Args:
+            centre: of the ellipsoid, shape (d,).
+            covariance: of the k free parameters, shape (k, k).
+            free: indices of these; all by default.
+        """
+        kept = np.arange(len(centre)) if free is None else free
+        matrix = np.zeros((len(centre), len(kept)))
+        matrix[kept] = np.linalg.inv(np.linalg.cholesky(covariance)).T / 2
+        return cls(centre, matrix, float(np.sqrt(len(kept) + 2)) / 2)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates, k."""
+        return self.matrix.shape[1]
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        """u of points, shape (n, d) -> (n, k)."""
+        return (theta - self.centre) @ self.matrix
+
+    def clip_to_events(self, u: np.ndarray) -> np.ndarray:
+        """The nearest coordinates where there are events."""
+        if self.radius is None:
+            return np.clip(u, -1, 1)
+        length = np.linalg.norm(u, axis=1, keepdims=True)
+        return u * np.minimum(1, self.radius / np.maximum(length, np.finfo(float).tiny))
+
+
+@dataclasses.dataclass(frozen=True)
+class SmoothMean:
+    """m(θ), p values, with its error.
+
+    Attributes:
+        coordinates: in which it is a polynomial.
+        degrees: of each term, shape (terms, d).
+        coefficients: shape (terms, p).
+        covariance: of the coefficients, shape (p, terms, terms); different values are independent.
+        events: from which it was learned.
+    """
+
+    coordinates: PolynomialCoordinates
+    degrees: np.ndarray
+    coefficients: np.ndarray
+    covariance: np.ndarray
+    events: int
+
+    def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """m(θ) and the variances of its values, shapes (p,)."""
+        terms = self._terms(theta[None])[0]
+        return terms @ self.coefficients, np.einsum("k,pkl,l->p", terms, self.covariance, terms)
+
+    def at(self, theta: np.ndarray) -> np.ndarray:
+        """m at many points, shape (n, d) -> (n, p)."""
+        parts = [
+            self._terms(theta[first : first + CHUNK]) @ self.coefficients
+            for first in range(0, len(theta), CHUNK)
+        ]
+        return np.concatenate(parts)
+
+    def slopes(self, theta: np.ndarray) -> np.ndarray:
+        """∂m/∂θ, shape (p, d), by central differences, which are exact enough in float64."""
+        steps = np.linalg.pinv(self.coordinates.matrix) * STEP
+        points = np.concatenate([theta + steps, theta - steps])
+        up, down = np.split(self._terms(points) @ self.coefficients, 2)
+        return (up - down).T / (2 * STEP) @ self.coordinates.matrix.T
+
+    def _terms(self, theta: np.ndarray) -> np.ndarray:
+        """The terms at many points; beyond the events they are continued as straight lines.
+
+        A polynomial there is anything, and a fit on its way might take that for its goal.
+        """
+        u = self.coordinates(theta)
+        near = self.coordinates.clip_to_events(u)
+        terms = evaluate_legendre(near, self.degrees)
+        length = np.linalg.norm(u - near, axis=1)
+        far = length > 1e-9
+        if far.any():
+            step = (u - near)[far] * (STEP / length[far, None])
+            up, down = (
+                evaluate_legendre(near[far] + sign * step, self.degrees) for sign in (1, -1)
+            )
+            terms[far] += (up - down) * (length[far, None] / (2 * STEP))
+        return terms
+
+
+def learn_mean(
+    theta: np.ndarray,
+    values: np.ndarray,
+    coordinates: PolynomialCoordinates,
+    *,
+    degree: int,
+    free: int = 2,
+    weight: np.ndarray | None = None,
+) -> SmoothMean:
+    """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
+
+    Args:
+        theta: of each event, shape (n, d).
+        values: of each event.
+        coordinates: in which to write the polynomial.
+        degree: the highest, as far as the number of terms allows.
+        free: degree up to which coefficients have no prior.
+        weight: of each event.
+    """
+    degrees = list_degrees(coordinates.dim, degree)
+    given = np.ones(len(theta)) if weight is None else weight
+    # An effective event counts as one.
+    share = given * given.sum() / np.square(given).sum()
+    terms, count = len(degrees), values.shape[1]
+    gram, products = np.zeros((terms, terms)), np.zeros((terms, count))
+    squares = np.zeros(count)
+    for first in range(0, len(theta), CHUNK):
+        rows = slice(first, first + CHUNK)
+        design = evaluate_legendre(coordinates(theta[rows]), degrees)
+        weighted = design * share[rows, None]
+        gram += weighted.T @ design
+        products += weighted.T @ values[rows]
+        squares += share[rows] @ np.square(values[rows])
+    freedom = max(share.sum() - terms, 1.0)
+    fitted = np.linalg.pinv(gram, hermitian=True) @ products
+    scatter = np.maximum(squares - np.sum(products * fitted, axis=0), 1e-12 * squares) / freedom
+    scatter = np.maximum(scatter, np.finfo(float).tiny)
+    coefficients, covariance = _average_posteriors(gram, products / np.sqrt(scatter), degrees, free)
+    return SmoothMean(
+        coordinates=coordinates,
+        degrees=degrees,
+        coefficients=coefficients * np.sqrt(scatter),
+        covariance=covariance * scatter[:, None, None],
+        events=len(theta),
+    )
+
+
+def _average_posteriors(
+    gram: np.ndarray, products: np.ndarray, degrees: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (terms, p) and covariances (p, terms, terms), averaged over their sizes."""
+    # Terms are in order of their degrees.
+    degree = degrees.sum(axis=1)
+    free = int(np.sum(degree <= most))
+    first = np.linalg.pinv(gram[:free, :free], hermitian=True)
+    taken = first @ gram[:free, free:]
+    rest = gram[free:, free:] - gram[free:, :free] @ taken
+    high, spread = _shrink(
+        rest, products[free:] - taken.T @ products[:free], degree[free:] - most - 1
+    )
+    coefficients = np.concatenate([first @ products[:free] - taken @ high, high])
+    covariance = np.zeros((products.shape[1], *gram.shape))
+    covariance[:, :free, :free] = first + taken @ spread @ taken.T
+    covariance[:, :free, free:] = -taken @ spread
+    covariance[:, free:, :free] = np.swapaxes(covariance[:, :free, free:], 1, 2)
+    covariance[:, free:, free:] = spread
+    return coefficients, covariance
+
+
+def _shrink(
+    gram: np.ndarray, products: np.ndarray, degree: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for coefficients with a prior, whose variance falls with the degree."""
+    evidences, means, bases, variances = [], [], [], []
+    for fall in FALLS:
+        root = np.sqrt(fall) ** degree
+        # In these directions coefficients of any common size are independent of each other.
+        sizes, vectors = np.linalg.eigh(root[:, None] * gram * root)
+        sizes = np.maximum(sizes, 0)
+        inner = vectors.T @ (root[:, None] * products)
+        left = 1 / (1 / VARIANCES[:, None] + sizes)
+        evidence = left[:, :, None] * np.square(inner) / 2
+        evidences.append(
+            evidence.sum(axis=1) - np.log1p(VARIANCES[:, None] * sizes).sum(axis=1)[:, None] / 2
+        )
+        base = root[:, None] * vectors
+        bases.append(base)
+        variances.append(left)
+        means.append(np.einsum("kl,hlp->hkp", base, left[:, :, None] * inner))
+    share = np.exp(np.array(evidences) - np.max(evidences, axis=(0, 1)))
+    share /= share.sum(axis=(0, 1))
+    stacked = np.array(means)
+    mean = np.einsum("fhp,fhkp->kp", share, stacked)
+    covariance = np.einsum("fhp,fhkp,fhlp->pkl", share, stacked - mean, stacked - mean)
+    for number, base in enumerate(bases):
+        within = np.einsum("hp,hl->pl", share[number], variances[number])
+        covariance += np.einsum("kl,pl,ml->pkm", base, within, base)
+    return mean, covariance
+
+
+@dataclasses.dataclass(frozen=True)
+class SmoothCovariance:
+    """How the covariance of values changes with θ, by what makes it the identity.
+
+    Each factor is the exponential of a symmetric matrix whose elements are polynomials, so that
+    the covariance is positive definite everywhere.
+
+    Attributes:
+        coordinates: of the polynomials.
+        degrees: of each term, shape (terms, d).
+        factors: coefficients of the exponents, each of shape (terms, p, p); the last acts last.
+        low, high: of the coordinates where it was learned; beyond, it stays as it is there.
+        limits: of the size of each exponent, the largest that was seen.
+    """
+
+    coordinates: PolynomialCoordinates
+    degrees: np.ndarray
+    factors: tuple[np.ndarray, ...]
+    low: np.ndarray
+    high: np.ndarray
+    limits: tuple[float, ...] = ()
+
+    def whitening(self, theta: np.ndarray) -> np.ndarray:
+        """W(θ), shape (n, p, p), with W C Wᵀ = 1, at points of shape (n, d)."""
+        u = np.clip(self.coordinates(theta), self.low, self.high)
+        terms = evaluate_legendre(u, self.degrees)
+        size = self.factors[0].shape[1]
+        result = np.broadcast_to(np.eye(size), (len(theta), size, size))
+        for coefficients, limit in zip(self.factors, self.limits, strict=True):
+            logs = np.einsum("nk,kab->nab", terms, coefficients)
+            values, vectors = np.linalg.eigh(logs)
+            values = np.clip(values, -limit, limit)
+            factor = (vectors * np.exp(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+            result = factor @ result
+        return result
+
+
+def learn_covariance(
+    theta: np.ndarray,
+    values: np.ndarray,
+    coordinates: PolynomialCoordinates,
+    *,
+    degree: int,
+    weight: np.ndarray | None = None,
+) -> SmoothCovariance:
+    """Learn how the covariance of values, shape (n, p), changes with θ, from cells of events.
+
+    Within a cell it may change much, and is then that of the largest values; so what is left after
+    a first attempt is learned again.
+    """
+    given = np.ones(len(theta)) if weight is None else weight
+    u = coordinates(theta)
+    cells = _split_into_cells(u, np.arange(len(u)))
+    # Three cells for each coefficient, or the covariance is taken to change less with θ.
+    while degree and len(list_degrees(coordinates.dim, degree)) * 3 > len(cells):
+        degree -= 1
+    degrees = list_degrees(coordinates.dim, degree)
+    shares = [given[rows] / given[rows].sum() for rows in cells]
+    centres = np.array([share @ u[rows] for share, rows in zip(shares, cells, strict=True)])
+    design = evaluate_legendre(centres, degrees)
+    found = SmoothCovariance(
+        coordinates, degrees, (), np.min(centres, axis=0), np.max(centres, axis=0)
+    )
+    white = values
+    while len(found.factors) < ROUNDS:
+        logs = [_half_log(white[rows], share) for share, rows in zip(shares, cells, strict=True)]
+        flat = np.reshape(logs, (len(cells), -1))
+        coefficients = np.linalg.lstsq(design, flat, rcond=None)[0].reshape(-1, *logs[0].shape)
+        limit = float(np.max(np.abs(np.linalg.eigvalsh(logs))))
+        found = dataclasses.replace(
+            found, factors=(*found.factors, coefficients), limits=(*found.limits, limit)
+        )
+        if len(found.factors) < ROUNDS:
+            last = dataclasses.replace(found, factors=(coefficients,), limits=(limit,))
+            white = np.einsum("nab,nb->na", last.whitening(theta), white)
+    return found
+
+
+def _half_log(values: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """−½ ln of the covariance of weighted values."""
+    centred = values - share @ values
+    covariance = (centred.T * share) @ centred / max(1 - np.sum(share**2), 1e-3)
+    size, vectors = np.linalg.eigh(covariance)
+    size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
+    return (vectors * (-0.5 * np.log(size))) @ vectors.T
+
+
+def _split_into_cells(u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+    """Halve the events across their widest direction until cells are small."""
+    if len(rows) < 2 * CELL:
+        return [rows]
+    spread = np.ptp(u[rows], axis=0)
+    order = rows[np.argsort(u[rows, np.argmax(spread)], kind="stable")]
+    half = len(order) // 2
+    return _split_into_cells(u, order[:half]) + _split_into_cells(u, order[half:])

@@ -1,0 +1,1 @@
+"""Confidence sets and upper limits."""

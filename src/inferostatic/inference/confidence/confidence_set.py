@@ -1,0 +1,263 @@
+r"""Confidence sets: the θ that the observed events do not reject.
+
+Every θ is tested by the likelihood ratio to the best fit in the physical region. How its p-value is
+found is a method of its own: `Wilks` or `Neyman`, or another one beside them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from scipy import special
+
+from ...inputs import Input, as_floats, as_seed, kind_of, rounded, warn_user
+from ...tables import format_table
+from ..arguments import ONE_SIGMA, Parameter, as_level, as_points, parameter_indices
+from ..likelihood.likelihood import Likelihood
+from ..likelihood.model import LikelihoodModel
+from ..likelihood.verb import of_likelihood
+from .grids import WHOLE_LEVEL, Tested, lay_grid, read_grid
+from .lattice import hull
+from .method import AbstractConfidenceMethod, AbstractPointTest
+from .observed_fit import ObservedFit, fit_observed
+from .wilks import Wilks
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class ConfidenceSet:
+    """A test of every point of a grid, and of any other point on request.
+
+    Attributes:
+        names: of the parameters of interest.
+        points: where they were tested, shape (m, k).
+        statistic: observed −2 ln of the likelihood ratio to the best fit, shape (m,).
+        p_value: of the statistic at each point, shape (m,).
+        theta: all parameters at each point, the others profiled, shape (m, d).
+        best: all parameters at the best fit in the physical region, shape (d,).
+        theta_names: of all parameters.
+        method: name of the method, such as "wilks" or "neyman".
+        level: used where none is given.
+        converged: whether the best fit was found.
+        notes: how the p-values were found.
+        axes: of a grid that is a lattice, one array for each parameter of interest.
+    """
+
+    names: tuple[str, ...]
+    points: np.ndarray
+    statistic: np.ndarray
+    p_value: np.ndarray
+    theta: np.ndarray
+    best: np.ndarray
+    theta_names: tuple[str, ...]
+    method: str
+    level: float
+    converged: bool
+    notes: tuple[str, ...]
+    axes: tuple[np.ndarray, ...] | None
+    _test: Callable[[np.ndarray], Tested] = dataclasses.field(repr=False)
+    _box: tuple[np.ndarray, np.ndarray] = dataclasses.field(repr=False)
+
+    def accepted(self, level: float | None = None) -> np.ndarray:
+        """Which of the points belong to the set, shape (m,)."""
+        return self.p_value > 1 - self._level(level)
+
+    def interval(self, level: float | None = None) -> np.ndarray:
+        """The smallest and largest value of each parameter of interest in the set, shape (k, 2).
+
+        Between a point that is accepted and a neighbour that is not, the edge is interpolated. For
+        several parameters this is the hull of their joint set, wider than an interval of a single
+        one; for that, name it in `parameters=` and let the others be profiled.
+        """
+        wanted = self._level(level)
+        ends, cut = self._ends(wanted)
+        if np.isnan(ends).any():
+            warn_user(
+                f"no point of the grid is accepted at level {wanted:.3g}: it is too coarse or lies "
+                f"elsewhere (largest p-value {self.p_value.max():.3g}); give another grid=."
+            )
+        elif cut:
+            warn_user(
+                f"the set of level {wanted:.3g} reaches the edge of the grid in "
+                f"{', '.join(self.names[i] for i in cut)}; give a wider grid=."
+            )
+        return ends
+
+    def _ends(self, level: float) -> tuple[np.ndarray, list[int]]:
+        """The interval, and the parameters in which the grid cuts it off."""
+        inside = self.accepted(level)
+        if not inside.any():
+            return np.full((len(self.names), 2), np.nan), []
+        if self.axes is None:
+            chosen = self.points[inside]
+            return np.stack([chosen.min(axis=0), chosen.max(axis=0)], axis=1), []
+        return hull(self.axes, self._size(self.p_value), self._size(1 - level), self._box)
+
+    def p_value_at(self, theta: Input) -> float:
+        """Test one point, values of the parameters of interest, which need not be in the grid."""
+        return float(self._test(self._one(theta))[1][0])
+
+    def contains(self, theta: Input, level: float | None = None) -> bool:
+        """Whether one point belongs to the set; it is tested itself, without the grid."""
+        return self.p_value_at(theta) > 1 - self._level(level)
+
+    def summary(self) -> str:
+        """A table of intervals, and how they were found."""
+        levels = sorted({self.level, WHOLE_LEVEL})
+        each = [self._ends(level) for level in levels]
+        columns = {
+            "parameter": list(self.names),
+            "best fit": [f"{self.best[self.theta_names.index(name)]:.5g}" for name in self.names],
+        }
+        for level, (ends, cut) in zip(levels, each, strict=True):
+            columns[f"{level:.4g} interval"] = [
+                f"{low:.5g} to {high:.5g}{'*' * (i in cut)}" for i, (low, high) in enumerate(ends)
+            ]
+        lines = format_table(columns)
+        if any(cut for _, cut in each):
+            lines.append("* the set goes on beyond the grid")
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        """The intervals at the set's level."""
+        inside = self.accepted()
+        if not inside.any():
+            said = "no point accepted"
+        else:
+            low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
+            said = ", ".join(
+                f"{name} from {a:.4g} to {b:.4g}"
+                for name, a, b in zip(self.names, low, high, strict=True)
+            )
+        return (
+            f"ConfidenceSet({said}; {int(inside.sum())} of {len(inside)} points accepted at "
+            f"{self.level:.4g}, {self.method})"
+        )
+
+    def _size(self, p: np.ndarray | float) -> np.ndarray:
+        """A p-value as the distance in standard errors that has it: nearly linear in θ."""
+        return np.sqrt(2 * special.gammainccinv(len(self.names) / 2, np.asarray(p)))
+
+    def _level(self, level: float | None) -> float:
+        return self.level if level is None else as_level(level)
+
+    def _one(self, theta: Input) -> np.ndarray:
+        values = np.atleast_1d(as_floats(theta, "theta")).astype(np.float64)
+        if values.ndim == 2 and len(values) == 1:
+            values = values[0]
+        if values.shape != (len(self.names),):
+            raise ValueError(
+                f"theta must have one value for each of {', '.join(self.names)}; got shape "
+                f"{values.shape}."
+            )
+        return as_points(values[None], self.names, self._box, "theta")
+
+
+@of_likelihood
+def confidence_set(
+    likelihood: Likelihood,
+    method: AbstractConfidenceMethod | None = None,
+    *,
+    parameters: Sequence[Parameter] | Parameter | None = None,
+    grid: Input | Mapping[str, Input] | None = None,
+    level: float = ONE_SIGMA,
+    seed: int = 0,
+    progress_bar: bool | None = None,
+) -> ConfidenceSet:
+    r"""Test the parameters of interest on a grid: the set that the events do not reject.
+
+    The statistic is \(q=-2\ln[\max_\nu L(\theta_I,\nu)/\max_\theta L]\) in the physical region.
+    `confidence_set(estimator, x, …)` is the short form.
+
+    Args:
+        likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
+        method: `ist.Wilks()`, the default, or `ist.Neyman(simulator)`, which holds for any
+            estimator.
+        parameters: those of interest, by default all; the others are profiled.
+        grid: points of shape (m, k), or axes by name, {"a": values, …}; found by default.
+        level: default confidence level of the set.
+        seed: of the toys.
+        progress_bar: force the display on or off.
+    """
+    method = Wilks() if method is None else method
+    if not isinstance(method, AbstractConfidenceMethod):
+        raise TypeError(
+            f"method must be ist.Wilks() or ist.Neyman(simulator, …); got {kind_of(method)}."
+        )
+    level, model = as_level(level), likelihood.model
+    indices = _of_interest(parameters, model)
+    observed = fit_observed(likelihood, model)
+    test = method.prepare(likelihood, observed, seed=as_seed(seed))
+    tester = _Tester(observed, indices, test, random=method.random)
+    names = tuple(model.names[i] for i in indices)
+    box = (model.low[indices], model.high[indices])
+    if grid is None:
+        points, axes, tested = lay_grid(tester, names, box, show=progress_bar)
+    else:
+        points, axes = read_grid(grid, names, box)
+        tested = tester(points, show=progress_bar)
+    statistic, p_values, theta = tested
+    data, *restrictions = likelihood.describe()
+    return ConfidenceSet(
+        names=names,
+        points=points,
+        statistic=statistic,
+        p_value=p_values,
+        theta=theta,
+        best=tester.observed.theta,
+        theta_names=model.names,
+        method=method.name,
+        level=level,
+        converged=observed.converged,
+        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions),
+        axes=axes,
+        _test=tester,
+        _box=box,
+    )
+
+
+class _Tester:
+    """Statistic, p-value and θ at points of the parameters of interest."""
+
+    def __init__(
+        self, observed: ObservedFit, indices: list[int], test: AbstractPointTest, *, random: bool
+    ) -> None:
+        self.observed, self.indices, self.test, self.random = observed, indices, test, random
+
+    def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
+        statistic, theta = self.statistic(points)
+        return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
+
+    def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The observed statistic, and θ with the others profiled."""
+        statistic, found = self.observed.statistic(self.indices, points)
+        lost = ~found.converged
+        if lost.any():
+            warn_user(
+                f"the fit of the profiled parameters did not converge at {int(lost.sum())} of "
+                f"{len(points)} points, such as {rounded(points[lost][0])}."
+            )
+        # A point above the best fit is a better best fit; θ that were tested before keep theirs.
+        best = int(np.argmax(found.value))
+        if found.value[best] > self.observed.value + 1e-6:
+            self.observed = self.observed.improve(found.theta[best])
+            statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
+        return statistic, found.theta
+
+
+def _of_interest(
+    parameters: Sequence[Parameter] | Parameter | None, model: LikelihoodModel
+) -> list[int]:
+    """The indices of the parameters of interest."""
+    if parameters is None:
+        return np.flatnonzero(model.free).tolist()
+    indices = parameter_indices(parameters, model.names)
+    for index in indices:
+        if not model.free[index]:
+            raise ValueError(f"{model.names[index]} is fixed, so it cannot be tested.")
+    return indices
+
+
+def _profiled(model: LikelihoodModel, indices: list[int]) -> list[str]:
+    others = model.free.copy()
+    others[indices] = False
+    return [f"profiled: {', '.join(np.array(model.names)[others])}"] if others.any() else []

@@ -1,0 +1,155 @@
+"""CLs and CLs+b as functions of the tested value, and where they fall below a threshold."""
+
+import abc
+import dataclasses
+import functools
+
+import numpy as np
+
+from .asymptotics import (
+    Confidence,
+    asymptotic,
+    asymptotic_expected,
+    confidence_of_toys,
+    one_sided_tail,
+)
+from .limit_methods import AbstractLimitMethod
+from .neyman import TIE
+from .observed_fit import ObservedFit
+from .toy_fits import ToyFits, ToyFitter
+from .toys import Toys
+
+#: How often the cell that holds a limit is divided by ten.
+DIVISIONS = 4
+
+
+class AbstractCurves(abc.ABC):
+    """CLs or CLs+b at any values."""
+
+    @abc.abstractmethod
+    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Observed (m,) and expected (m, 5), at values of shape (m,)."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AsymptoticCurves(AbstractCurves):
+    """By the asymptotic formulae."""
+
+    observed: ObservedFit
+    asimov: ObservedFit | None
+    index: int
+    method: AbstractLimitMethod
+
+    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Observed and expected; NaN for the latter without an Asimov set."""
+        # Of weighted events, whose scatter the Asimov set has as well.
+        ratio = self.observed.variance_ratio([self.index])
+        q = upper_statistic(self.observed, self.index, values) / ratio
+        if self.asimov is None:
+            return one_sided_tail(q), np.full((len(q), 5), np.nan)
+        q_asimov = upper_statistic(self.asimov, self.index, values) / ratio
+        combine = self.method.combine
+        return combine(asymptotic(q, q_asimov)), combine(asymptotic_expected(q_asimov))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ToyCurves(AbstractCurves):
+    """From toys; `background` is the fitted θ without signal."""
+
+    observed: ObservedFit
+    fitter: ToyFitter
+    background: np.ndarray
+    index: int
+    method: AbstractLimitMethod
+
+    @functools.cached_property
+    def without_signal(self) -> tuple[Toys, ToyFits]:
+        """Toys of background alone and their best fits: the same for all values."""
+        toys = self.fitter.maker.at(self.background)
+        return toys, self.fitter.fit(toys, [])
+
+    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Observed and expected."""
+        fitter, index = self.fitter, self.index
+        held = self.observed.conditional([index], values[:, None])
+        q = upper_statistic(self.observed, index, values)
+        one, five = np.empty(len(values)), np.empty((len(values), 5))
+        for i, value in enumerate(values):
+            toys = fitter.maker.at(held.theta[i])
+            sides = [(toys, fitter.fit(toys, [])), self.without_signal]
+            signal, background = (
+                one_sided(
+                    best.value,
+                    fitter.fit(some, [index], values[i : i + 1]).value,
+                    best.theta[:, index],
+                    value,
+                )
+                for some, best in sides
+            )
+            observed = confidence_of_toys(signal, background, q[i : i + 1], TIE)
+            one[i] = self.method.combine(observed)[0]
+            every = self.method.combine(confidence_of_toys(signal, background, background, TIE))
+            five[i] = np.quantile(every, _LEVELS)
+        return one, five
+
+
+#: Probabilities of fluctuations up to the bands.
+_LEVELS = Confidence(*(asymptotic_expected(np.zeros(1)))).background[0]
+
+
+def one_sided(
+    best: np.ndarray, held: np.ndarray, fitted: np.ndarray, value: float | np.ndarray
+) -> np.ndarray:
+    """The statistic q̃: 0 where the fitted value lies above the tested one."""
+    return np.where(fitted > value, 0.0, np.maximum(2 * (best - held), 0.0))
+
+
+def upper_statistic(data: ObservedFit, index: int, values: np.ndarray) -> np.ndarray:
+    """q̃ of one data set at several values."""
+    found = data.conditional([index], values[:, None])
+    return one_sided(np.full(len(values), data.value), found.value, data.theta[index], values)
+
+
+def find_crossings(
+    curves: AsymptoticCurves, values: np.ndarray, threshold: float, nothing: float
+) -> np.ndarray:
+    """Where the observed and the five expected curves fall below the threshold, shape (6,)."""
+    table = _table(curves, values)
+    if np.all(np.isnan(table[:, 1:])):
+        table = table[:, :1]
+    ends = np.full((6, 2), np.nan)
+    for k, column in enumerate(table.T):
+        below = np.flatnonzero(column < threshold)
+        if len(below):
+            first = below[0]
+            ends[k] = values[first - 1] if first else nothing, values[first]
+    found = np.flatnonzero(~np.isnan(ends[:, 0]))
+    if len(found) == 0:
+        return ends[:, 1]
+    for _ in range(DIVISIONS):
+        # All brackets are divided in one call.
+        inner = ends[found, :1] + (ends[found, 1:] - ends[found, :1]) * np.linspace(0.1, 0.9, 9)
+        rows = _table(curves, inner.ravel()).reshape(len(found), 9, 6)
+        for k, (row, which) in enumerate(zip(rows, found, strict=True)):
+            below = np.flatnonzero(row[:, which] < threshold)
+            edges = np.concatenate([[ends[which, 0]], inner[k], [ends[which, 1]]])
+            first = below[0] + 1 if len(below) else 10
+            ends[which] = edges[first - 1], edges[first]
+    return ends.mean(axis=1)
+
+
+def _table(curves: AsymptoticCurves, values: np.ndarray) -> np.ndarray:
+    observed, expected = curves(values)
+    return np.column_stack([observed, expected])
+
+
+def interpolate_crossing(values: np.ndarray, curve: np.ndarray, threshold: float) -> float:
+    """Where a curve of toys falls below the threshold, with its logarithm linear in between."""
+    below = np.flatnonzero(curve < threshold)
+    if len(below) == 0 or below[0] == 0:
+        return float("nan")
+    a, b = below[0] - 1, below[0]
+    # Few toys may leave nothing below the threshold.
+    high, low = np.log(curve[a]), np.log(max(curve[b], 0.1 * threshold))
+    fraction = (high - np.log(threshold)) / max(high - low, 1e-300)
+    return float(values[a] + min(fraction, 1.0) * (values[b] - values[a]))

@@ -1,0 +1,49 @@
+"""What a method of making confidence sets must do."""
+
+import abc
+
+import numpy as np
+
+from ..likelihood.likelihood import Likelihood
+from .observed_fit import ObservedFit
+
+
+class AbstractPointTest(abc.ABC):
+    """Turns the observed statistic at points into p-values."""
+
+    @abc.abstractmethod
+    def p_values(
+        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
+    ) -> np.ndarray:
+        """The probability of a larger statistic, shape (m,).
+
+        Args:
+            statistic: −2 ln of the observed likelihood ratio at each point, shape (m,).
+            theta: all parameters at the points, those not of interest profiled, shape (m, d).
+            indices: of the parameters of interest.
+            show: force the progress bar on or off.
+        """
+
+    @abc.abstractmethod
+    def notes(self) -> list[str]:
+        """How the p-values were found, in words."""
+
+
+class AbstractConfidenceMethod(abc.ABC):
+    """A method of making confidence sets, with its options."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """For tables and messages."""
+
+    @property
+    @abc.abstractmethod
+    def random(self) -> bool:
+        """Whether p-values come from toys, so that a grid may have to be laid again."""
+
+    @abc.abstractmethod
+    def prepare(
+        self, likelihood: Likelihood, observed: ObservedFit, *, seed: int
+    ) -> AbstractPointTest:
+        """A test for one data set."""

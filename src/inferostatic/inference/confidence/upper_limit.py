@@ -1,0 +1,352 @@
+"""Upper limits of one parameter, observed and expected, by CLs or CLs+b."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ...events.simulate import simulate_at
+from ...inputs import (
+    Input,
+    as_floats,
+    as_rows,
+    as_seed,
+    kind_of,
+    require_finite,
+    warn_user,
+)
+from ...progress import progress
+from ...tables import format_table
+from ...world.simulator import require_simulator
+from ..arguments import Parameter, as_level, as_points, parameter_index
+from ..likelihood.likelihood import Likelihood
+from ..likelihood.model import Channel, DataSets, LikelihoodModel
+from ..likelihood.verb import of_likelihood
+from .asymptotics import BANDS
+from .limit_curves import (
+    AbstractCurves,
+    AsymptoticCurves,
+    ToyCurves,
+    find_crossings,
+    interpolate_crossing,
+    upper_statistic,
+)
+from .limit_methods import AbstractLimitMethod, CLs
+from .observed_fit import ObservedFit, fit_data, fit_observed
+from .toy_fits import ToyFitter
+from .toys import describe_toys, make_toy_maker
+
+#: Values that are scanned first.
+SCANNED = 40
+#: Values that are tested with toys.
+TESTED = 12
+#: An Asimov set of simulated events has this many times the observed events.
+ASIMOV_TIMES = 100
+#: And at least this many events.
+ASIMOV_LEAST = 50_000
+#: Pools of toys are this many times a toy, more than for two-sided tests: a common shift of all
+#: toys moves a one-sided p-value in first order.
+POOL_TIMES = 100
+#: Events of such a pool at least.
+POOL_LEAST = 50_000
+#: Beyond this statistic no limit is looked for with toys.
+LARGEST_STATISTIC = 16.0
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class UpperLimit:
+    """Upper limits of one parameter.
+
+    Attributes:
+        name: of the parameter.
+        observed: the limit.
+        expected: limits for background alone that fluctuates by −2, −1, 0, 1 and 2 standard
+            deviations, shape (5,); NaN where there is no Asimov set and no toys.
+        level: the confidence level.
+        test: "CLs" or "CLs+b".
+        method: "asymptotic" or "toys".
+        background: value of the parameter without signal.
+        best: all parameters at the best fit, shape (d,).
+        values: of the parameter that were scanned, shape (m,).
+        scan: CLs, or CLs+b, of the observed events at each, shape (m,).
+        expected_scan: the same for the background's fluctuations, shape (m, 5).
+        notes: how it was found.
+    """
+
+    name: str
+    observed: float
+    expected: np.ndarray
+    level: float
+    test: str
+    method: str
+    background: float
+    best: np.ndarray
+    values: np.ndarray
+    scan: np.ndarray
+    expected_scan: np.ndarray
+    notes: tuple[str, ...]
+    _curves: AbstractCurves
+    _box: tuple[np.ndarray, np.ndarray]
+
+    def test_at(self, value: float) -> tuple[float, np.ndarray]:
+        """CLs, or CLs+b, of one value: of the observed events, and of the five fluctuations."""
+        point = np.atleast_1d(as_floats(value, "value")).astype(np.float64)
+        if point.shape != (1,):
+            raise ValueError(f"value must be one number; got shape {point.shape}.")
+        as_points(point[None], (self.name,), self._box, "value")
+        observed, expected = self._curves(point)
+        return float(observed[0]), expected[0]
+
+    def summary(self) -> str:
+        """A table of the limits."""
+        bands = ["median" if band == 0 else f"{band:+.0f} sigma" for band in BANDS]
+        columns = {
+            "": ["observed", *(f"expected, {band}" for band in bands)],
+            "limit": [f"{limit:.5g}" for limit in (self.observed, *self.expected)],
+        }
+        head = f"upper limit of {self.name} at {self.level:.4g}, {self.test}, {self.method}"
+        return "\n".join([head, *format_table(columns), *self.notes])
+
+    def __repr__(self) -> str:
+        """Observed and expected."""
+        low, middle, high = self.expected[[1, 2, 3]]
+        return (
+            f"UpperLimit({self.name} < {self.observed:.4g} at {self.level:.4g}, expected "
+            f"{middle:.4g} [{low:.4g}, {high:.4g}]; {self.test}, {self.method})"
+        )
+
+
+@of_likelihood
+def upper_limit(
+    likelihood: Likelihood,
+    parameter: Parameter,
+    method: AbstractLimitMethod | None = None,
+    *,
+    level: float = 0.95,
+    background: float | None = None,
+    scan: Input | None = None,
+    seed: int = 0,
+    progress_bar: bool | None = None,
+) -> UpperLimit:
+    r"""Upper limit of one parameter, with the statistic \(\tilde q_\mu\).
+
+    `upper_limit(estimator, x, parameter, …)` is the short form.
+
+    Args:
+        likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
+        parameter: the one that is limited; the others are profiled.
+        method: `ist.CLs(…)`, the default, or `ist.CLsb(…)`, with a simulator or an Asimov set, and
+            toys where asymptotic formulae are not good enough.
+        level: confidence level.
+        background: the parameter's value without signal, below which no fit goes; by default the
+            lower end of its region.
+        scan: values to test with toys; found by default.
+        seed: of toys and Asimov set.
+        progress_bar: force the display on or off.
+    """
+    method = CLs() if method is None else method
+    if not isinstance(method, AbstractLimitMethod):
+        raise TypeError(f"method must be ist.CLs(…) or ist.CLsb(…); got {kind_of(method)}.")
+    level, seed = as_level(level), as_seed(seed)
+    model = likelihood.model
+    index = parameter_index(parameter, model.names)
+    if not model.free[index]:
+        raise ValueError(f"{model.names[index]} is fixed, so it has no limit.")
+    if scan is not None and method.toys is None:
+        raise ValueError("scan holds values to test with toys: give toys=, or leave out scan=.")
+    model, nothing = _above_background(model, index, background)
+    observed = fit_observed(likelihood, model)
+    quiet = observed.conditional([index], np.array([[nothing]])).theta[0]
+    asimov, notes = _asimov(likelihood, observed, quiet, method, seed)
+    asymptotic = AsymptoticCurves(observed, asimov, index, method)
+    step = (float(model.high[index]) - nothing) / SCANNED
+    values = nothing + step * np.arange(1, SCANNED + 1)
+    if method.toys is None:
+        if asimov is None and method.needs_background:
+            raise ValueError(
+                f"{method.name} by asymptotic formulae needs the Asimov data set: give "
+                "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
+                "with simulator=."
+            )
+        curves: AbstractCurves = asymptotic
+        limits, table = find_crossings(asymptotic, values, 1 - level, nothing), asymptotic(values)
+    else:
+        curves, fitter = _toy_curves(likelihood, observed, quiet, method, index, seed)
+        values = _values_to_test(scan, asymptotic, values, 1 - level, nothing)
+        table = _scan_with_toys(curves, values, model.names[index], show=progress_bar)
+        limits = np.array(
+            [interpolate_crossing(values, c, 1 - level) for c in np.column_stack(table).T]
+        )
+        notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
+    if np.isnan(limits[0]):
+        warn_user(
+            f"no limit was found between {values[0]:.5g} and {values[-1]:.5g}: the smallest "
+            f"{method.name} there is {table[0].min():.3g}; the limit lies outside the trained "
+            "region or the scan."
+        )
+    return UpperLimit(
+        name=model.names[index],
+        observed=float(limits[0]),
+        expected=limits[1:],
+        level=level,
+        test=method.name,
+        method="asymptotic" if method.toys is None else "toys",
+        background=nothing,
+        best=observed.theta,
+        values=values,
+        scan=table[0],
+        expected_scan=table[1],
+        notes=(*likelihood.describe(), *notes),
+        _curves=curves,
+        _box=(model.low[[index]], model.high[[index]]),
+    )
+
+
+def _above_background(
+    model: LikelihoodModel, index: int, background: float | None
+) -> tuple[LikelihoodModel, float]:
+    low, high = model.low[index], model.high[index]
+    if background is None:
+        return model, float(low)
+    value = as_floats(background, "background")
+    if value.shape != () or not low <= value < high:
+        raise ValueError(
+            f"background must be a value of {model.names[index]} in its region, {low:.5g} to "
+            f"{high:.5g}; got {background!r}."
+        )
+    lows = model.low.copy()
+    lows[index] = value
+    return dataclasses.replace(model, low=lows), float(value)
+
+
+def _asimov(
+    likelihood: Likelihood,
+    observed: ObservedFit,
+    theta: np.ndarray,
+    method: AbstractLimitMethod,
+    seed: int,
+) -> tuple[ObservedFit | None, list[str]]:
+    """The data set that θ predicts, its constraints measured at θ too."""
+    channels, totals = observed.model.channels, [w[0].sum() for w in likelihood.data.weight]
+    expected = [
+        total if channel.rate is None else float(channel.expected(theta)[0])
+        for channel, total in zip(channels, totals, strict=True)
+    ]
+    if method.asimov is not None:
+        sets, notes = _read_asimov(method.asimov, channels, theta), ["Asimov data as given"]
+    elif method.simulator is None or (
+        likelihood.events == 1 and all(channel.rate is None for channel in channels)
+    ):
+        return None, []
+    else:
+        sets, notes = _simulate_asimov(method, likelihood, theta, expected, seed)
+    weights = tuple(
+        np.full((1, len(x)), number / len(x)) for x, number in zip(sets, expected, strict=True)
+    )
+    data = DataSets(tuple(x[None] for x in sets), weights, theta[None])
+    return fit_data(observed.model.measure(theta), data), notes
+
+
+def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -> list[np.ndarray]:  # noqa: ANN401
+    made: Any = given(theta.copy()) if callable(given) else given
+    every = list(made) if len(channels) > 1 and isinstance(made, list | tuple) else [made]
+    if len(every) != len(channels):
+        raise ValueError(
+            f"asimov must be a list with the data of each of {len(channels)} channels; got "
+            f"{len(every)}."
+        )
+    sets = []
+    for one, channel in zip(every, channels, strict=True):
+        x = as_floats(one, "asimov")
+        x = as_rows(
+            x[None] if x.ndim == 1 else x, "asimov", columns=len(channel.x_names), of="observables"
+        )
+        require_finite(x, "asimov", "Give finite observables.")
+        if len(x) == 0:
+            raise ValueError("asimov has no rows; give the event that the background predicts.")
+        sets.append(x)
+    return sets
+
+
+def _simulate_asimov(
+    method: AbstractLimitMethod,
+    likelihood: Likelihood,
+    theta: np.ndarray,
+    expected: list[float],
+    seed: int,
+) -> tuple[list[np.ndarray], list[str]]:
+    channels, given = likelihood.model.channels, method.simulator
+    simulators: Any = given if isinstance(given, list | tuple) else (given,)
+    if len(simulators) != len(channels):
+        raise ValueError(
+            f"give a simulator for each of {len(channels)} channels, in the order in which the "
+            f"likelihoods were added; got {len(simulators)}."
+        )
+    sets, shares = [], []
+    for number, (simulator, channel) in enumerate(zip(simulators, channels, strict=True)):
+        require_simulator(simulator)
+        count = max(ASIMOV_LEAST, ASIMOV_TIMES * likelihood.data.x[number].shape[1])
+        thetas = np.repeat(theta[list(channel.indices)][None], count, axis=0)
+        x = simulate_at(simulator, thetas, seed=seed + number, progress_bar=False)
+        sets.append(as_rows(x, "the simulator's x", columns=len(channel.x_names), of="observables"))
+        shares.append(expected[number] / count)
+    note = (
+        f"Asimov data: {sum(map(len, sets)):,} simulated events of weight {max(shares):.3g}; they "
+        f"shift the median expected limit by up to {np.sqrt(max(shares)):.2g} standard errors"
+    )
+    return sets, [note]
+
+
+def _toy_curves(
+    likelihood: Likelihood,
+    observed: ObservedFit,
+    quiet: np.ndarray,
+    method: AbstractLimitMethod,
+    index: int,
+    seed: int,
+) -> tuple[ToyCurves, ToyFitter]:
+    assert method.toys is not None
+    assert method.simulator is not None
+    maker = make_toy_maker(
+        likelihood, observed.model, method.simulator, method.toys, method.pool, seed
+    )
+    maker = dataclasses.replace(maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST)
+    fitter = ToyFitter(observed, maker)
+    return ToyCurves(observed, fitter, quiet, index, method), fitter
+
+
+def _scan_with_toys(
+    curves: AbstractCurves, values: np.ndarray, name: str, *, show: bool | None
+) -> tuple[np.ndarray, np.ndarray]:
+    observed, expected = np.empty(len(values)), np.empty((len(values), len(BANDS)))
+    with progress("toys", len(values), show=show) as advance:
+        for i, value in enumerate(values):
+            one, five = curves(values[i : i + 1])
+            observed[i], expected[i] = one[0], five[0]
+            advance(1, f"{name} = {value:.4g}")
+    return observed, expected
+
+
+def _values_to_test(
+    scan: Input | None,
+    curves: AsymptoticCurves,
+    values: np.ndarray,
+    threshold: float,
+    nothing: float,
+) -> np.ndarray:
+    """Values to test with toys: those given, or around where the formulae put the limits."""
+    model, index = curves.observed.model, curves.index
+    if scan is not None:
+        given = np.unique(as_floats(scan, "scan")).astype(np.float64)
+        if len(given) < 2:
+            raise ValueError("scan must have at least two values.")
+        box = (model.low[[index]], model.high[[index]])
+        return as_points(given[:, None], (model.names[index],), box, "scan")[:, 0]
+    limits = find_crossings(curves, values, threshold, nothing)
+    if curves.asimov is not None and not np.isnan(limits[[0, 5]]).any():
+        top = 1.2 * (np.nanmax(limits) - nothing)
+    else:
+        far = np.flatnonzero(upper_statistic(curves.observed, index, values) > LARGEST_STATISTIC)
+        top = (values[far[0]] if len(far) else values[-1]) - nothing
+    top = min(top, values[-1] - nothing)
+    return nothing + top * np.arange(1, TESTED + 1) / TESTED

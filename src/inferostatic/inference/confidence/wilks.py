@@ -1,0 +1,53 @@
+"""Confidence sets by Wilks' theorem: the likelihood ratio follows χ²."""
+
+import dataclasses
+
+import numpy as np
+
+from ..chi_square import chi2_p_value
+from ..likelihood.likelihood import Likelihood
+from .method import AbstractConfidenceMethod, AbstractPointTest
+from .observed_fit import ObservedFit
+
+
+@dataclasses.dataclass(frozen=True)
+class Wilks(AbstractConfidenceMethod):
+    """The statistic follows χ² with as many degrees of freedom as parameters of interest.
+
+    It holds for the true likelihood, many events, and θ away from the edges of the region. For
+    weighted events the statistic is divided by how much larger their variance is.
+    """
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return "wilks"
+
+    @property
+    def random(self) -> bool:
+        """Nothing is random."""
+        return False
+
+    def prepare(
+        self, likelihood: Likelihood, observed: ObservedFit, *, seed: int
+    ) -> AbstractPointTest:
+        """Only the variance of weighted events is needed."""
+        del likelihood, seed
+        return _ChiSquare(observed)
+
+
+class _ChiSquare(AbstractPointTest):
+    def __init__(self, observed: ObservedFit) -> None:
+        self._observed = observed
+
+    def p_values(
+        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
+    ) -> np.ndarray:
+        del theta, show
+        ratio = self._observed.variance_ratio(indices)
+        return chi2_p_value(statistic / ratio, len(indices))
+
+    def notes(self) -> list[str]:
+        if self._observed.sandwich is None:
+            return []
+        return ["−2 ln λ is scaled to the scatter of the weighted events"]

@@ -1,0 +1,1 @@
+"""The likelihood of a data set, its maximum and its profiles."""

@@ -1,0 +1,188 @@
+r"""Many maximisations in a box at once, each by damped Newton steps.
+
+A confidence set by toys needs a maximum for every toy at every θ, so all of them run side by side
+in one compiled loop. The Hessian is used with the sign of each of its eigenvalues made negative,
+which leads away from saddles, and a step that does not gain is shortened. A fixed parameter has
+equal bounds.
+"""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+#: A maximum is found when the next Newton step would gain less than this in ln L.
+TOLERANCE = 1e-6
+#: Steps of all starts together.
+FIRST_STEPS = 8
+#: Further steps of those that have not converged by then.
+MOST_STEPS = 60
+#: The longest step, as a part of the box.
+LONGEST_STEP = 0.3
+#: Damping, in units of the largest curvature, at which a maximisation stops: no step that
+#: floating-point numbers can resolve gains anything, as on the ridge of a kinked function.
+STUCK = 1e14
+
+
+class AbstractSurface(eqx.Module):
+    """A function of θ, one for each start's data, with its first two derivatives."""
+
+    @abc.abstractmethod
+    def prepare(self, data: Any) -> Any:  # noqa: ANN401
+        """What can be computed from the data once, before the first step."""
+
+    @abc.abstractmethod
+    def derivatives(self, data: Any, theta: Array) -> tuple[Array, Array, Array]:  # noqa: ANN401
+        """Value, gradient (d,) and Hessian (d, d), from prepared data."""
+
+
+class Maximum(NamedTuple):
+    """Maxima that were found: value (b,), theta (b, d), converged (b,), hessian (b, d, d)."""
+
+    value: np.ndarray
+    theta: np.ndarray
+    converged: np.ndarray
+    hessian: np.ndarray
+
+
+class _State(NamedTuple):
+    theta: Array
+    value: Array
+    gradient: Array
+    hessian: Array
+    step: Array
+    damping: Array
+    largest: Array
+    done: Array
+    steps: Array
+
+
+@eqx.filter_jit
+def _maximise(
+    surface: AbstractSurface,
+    data: Any,  # noqa: ANN401
+    shared: Any,  # noqa: ANN401
+    start: Array,
+    low: Array,
+    high: Array,
+    most: Array,
+) -> tuple[Array, Array, Array, Array]:
+    def one(
+        data: Any,  # noqa: ANN401
+        theta: Array,
+        low: Array,
+        high: Array,
+    ) -> tuple[Array, Array, Array, Array]:
+        # Steps are measured in the box, so that parameters may have any units.
+        scale = jnp.where(high > low, high - low, 1.0)
+        prepared = surface.prepare(data)
+
+        def newton(
+            theta: Array, gradient: Array, hessian: Array, damping: Array
+        ) -> tuple[Array, Array, Array]:
+            slope = gradient * scale
+            stays = (theta <= low) & (slope <= 0) | (theta >= high) & (slope >= 0)
+            free = ~(stays | (low >= high))
+            slope = jnp.where(free, slope, 0.0)
+            both = free[:, None] & free[None, :]
+            curvature = jnp.where(both, hessian * scale[:, None] * scale[None, :], 0.0)
+            size, axes = jnp.linalg.eigh(curvature)
+            size = jnp.abs(size)
+            size = jnp.maximum(size, 1e-9 * jnp.max(size) + 1e-12)
+            along = axes.T @ slope
+            step = axes @ (along / (size + damping))
+            step = step / jnp.maximum(1.0, jnp.max(jnp.abs(step)) / LONGEST_STEP)
+            return step, 0.5 * jnp.sum(along**2 / size), jnp.max(size)
+
+        def advance(state: _State) -> _State:
+            trial = jnp.clip(state.theta + scale * state.step, low, high)
+            value, gradient, hessian = surface.derivatives(prepared, trial)
+            finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+            better = finite & jnp.all(jnp.isfinite(hessian)) & (value >= state.value)
+            largest = state.largest
+            weaker = jnp.where(state.damping < 1e-3 * largest, 0.0, state.damping / 10)
+            stronger = jnp.maximum(10 * state.damping, 1e-2 * largest)
+            theta = jnp.where(better, trial, state.theta)
+            gradient = jnp.where(better, gradient, state.gradient)
+            hessian = jnp.where(better, hessian, state.hessian)
+            damping = jnp.where(better, weaker, stronger)
+            step, gain, largest = newton(theta, gradient, hessian, damping)
+            return _State(
+                theta=theta,
+                value=jnp.where(better, value, state.value),
+                gradient=gradient,
+                hessian=hessian,
+                step=step,
+                damping=damping,
+                largest=largest,
+                done=(gain < TOLERANCE) | (damping > STUCK * largest),
+                steps=state.steps + 1,
+            )
+
+        d = len(theta)
+        # The first step goes nowhere and only evaluates: one copy of the surface to compile.
+        state = _State(
+            theta=jnp.clip(theta, low, high),
+            value=jnp.array(-jnp.inf),
+            gradient=jnp.zeros(d),
+            hessian=jnp.zeros((d, d)),
+            step=jnp.zeros(d),
+            damping=jnp.zeros(()),
+            largest=jnp.zeros(()),
+            done=jnp.zeros((), bool),
+            steps=jnp.zeros((), int),
+        )
+        state = jax.lax.while_loop(lambda s: ~s.done & (s.steps < most), advance, state)
+        return state.value, state.theta, state.done & jnp.isfinite(state.value), state.hessian
+
+    axes = jax.tree.map(lambda leaf: 0, data)
+    if shared is not None:
+        return jax.vmap(lambda d, *rest: one((shared, d), *rest), in_axes=(axes, 0, 0, 0))(
+            data, start, low, high
+        )
+    return jax.vmap(one, in_axes=(axes, 0, 0, 0))(data, start, low, high)
+
+
+def maximise(
+    surface: AbstractSurface,
+    data: Any,  # noqa: ANN401
+    start: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    shared: Any = None,  # noqa: ANN401
+    batch: int = 8192,
+) -> Maximum:
+    """Maximise from every start; call it inside `float64()`.
+
+    Args:
+        surface: the function.
+        data: arrays with a leading axis of starts.
+        start: where to begin, shape (b, d).
+        low: lower ends of the boxes, shape (b, d).
+        high: upper ends.
+        shared: data of all starts; the surface is then given the pair (shared, data).
+        batch: starts in one compiled call.
+    """
+    count = len(start)
+    value, theta = np.empty(count), np.array(start, np.float64)
+    done, hessian = np.zeros(count, bool), np.zeros((count, theta.shape[1], theta.shape[1]))
+    # Late ones go on among themselves, so that the others do not wait in the same loop.
+    for most in (FIRST_STEPS, MOST_STEPS):
+        left = np.flatnonzero(~done)
+        # Few shapes, so few compilations.
+        size = min(batch, max(4, 4 ** -(-max(len(left) - 1, 0).bit_length() // 2)))
+        for first in range(0, len(left), size):
+            rows = left[first : first + size]
+            padded = np.resize(rows, size)
+            part = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), data)
+            begin, below, above = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
+            found = _maximise(surface, part, shared, begin, below, above, jnp.asarray(most))
+            value[rows], theta[rows], done[rows], hessian[rows] = (
+                np.asarray(a)[: len(rows)] for a in found
+            )
+    return Maximum(value, theta, done, hessian)

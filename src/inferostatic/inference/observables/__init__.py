@@ -1,0 +1,1 @@
+"""Optimal observables, templates for pyhf, and reweighting."""

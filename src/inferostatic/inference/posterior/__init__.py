@@ -1,0 +1,1 @@
+"""Posteriors of the parameters given observed events."""

@@ -1,0 +1,172 @@
+"""The exact posterior of one or two parameters on a grid that closes in on where it lives."""
+
+import dataclasses
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ...inputs import as_count, warn_user
+from ...weights import effective_size
+from ...world.priors.discrete import Discrete
+from .grid_density import GridDensity
+from .log_posterior import Target
+from .sampler import DRAWS, AbstractSampler, Samples, independent_sampling
+from .weighted_draws import weighted_moments
+
+#: Most free parameters of a grid.
+MOST_PARAMETERS = 2
+#: Cells along each axis while the box is searched for, by the number of parameters.
+SEARCH_CELLS = {1: 512, 2: 64}
+#: Cells along each axis in the end.
+FINAL_CELLS = {1: 1024, 2: 128}
+#: Density below e^−25 of the largest is left out of the box.
+LEAST = 25.0
+#: Prior standard deviations that an open side of the support is first searched to.
+REACH = 8.0
+#: Times that the box is narrowed, at most.
+MOST_ZOOMS = 12
+#: Effective number of cells below which the grid is refined.
+FEWEST_CELLS = {1: 20.0, 2: 300.0}
+#: Most cells along an axis.
+MOST_CELLS = {1: 1 << 14, 2: 512}
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid(AbstractSampler):
+    """Tabulate the posterior: exact, for one or two free parameters, or for a discrete prior.
+
+    Args:
+        draws: samples that are drawn from the table.
+    """
+
+    draws: int = DRAWS
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        as_count(self.draws, "draws")
+
+    def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
+        """Draw from the table."""
+        del show
+        rng, prior = np.random.default_rng(seed), target.density.prior
+        if isinstance(prior, Discrete):
+            points, probability, log_prob = enumerate_posterior(target, prior)
+            chosen = rng.choice(len(points), self.draws, p=probability)
+            moments = weighted_moments(points, probability)
+            sampling = independent_sampling("grid", points.shape[1], self.draws)
+            return Samples(points[chosen], log_prob[chosen], *moments, sampling)
+        if len(target.low) > MOST_PARAMETERS:
+            raise ValueError(
+                f"a grid serves one or two free parameters; here are {len(target.low)}. Use "
+                "ist.NUTS(), or fix some of them."
+            )
+        grid = grid_posterior(target)
+        points, log_prob = draw_from_grid(grid, self.draws, rng)
+        sampling = independent_sampling("grid", points.shape[1], self.draws)
+        return Samples(points, log_prob, *grid_moments(grid), sampling, grid)
+
+
+def grid_posterior(target: Target) -> GridDensity:
+    """Search for the box that holds the posterior, then tabulate it there."""
+    low, high = _first_box(target)
+    dim = len(low)
+    for _ in range(MOST_ZOOMS):
+        grid = _tabulate(target, low, high, SEARCH_CELLS[dim])
+        low, high, shrunk = _closer(grid, low, high)
+        if not shrunk:
+            break
+    cells = FINAL_CELLS[dim]
+    grid = _tabulate(target, low, high, cells)
+    while effective_size(grid.probability.ravel()) < FEWEST_CELLS[dim]:
+        if 2 * cells > MOST_CELLS[dim]:
+            warn_user(
+                "the posterior is so narrow in some direction that the grid resolves it poorly "
+                f"({effective_size(grid.probability.ravel()):.0f} cells hold it); use "
+                "ist.NUTS()."
+            )
+            break
+        cells *= 2
+        grid = _tabulate(target, low, high, cells)
+    return grid
+
+
+def _first_box(target: Target) -> tuple[np.ndarray, np.ndarray]:
+    centre, scale = target.centre_and_scale()
+    return np.maximum(target.low, centre - REACH * scale), np.minimum(
+        target.high, centre + REACH * scale
+    )
+
+
+def _tabulate(target: Target, low: np.ndarray, high: np.ndarray, cells: int) -> GridDensity:
+    edges = tuple(np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True))
+    middle = np.meshgrid(*((edge[1:] + edge[:-1]) / 2 for edge in edges), indexing="ij")
+    points = np.stack([axis.ravel() for axis in middle], axis=1)
+    log_prob = target.density.log_probs(points)
+    if not np.isfinite(log_prob).any():
+        raise ValueError(
+            "the posterior vanishes, or is no number, everywhere on the grid; do prior and "
+            "estimator agree on the range of the parameters?"
+        )
+    log_prob = np.where(np.isfinite(log_prob), log_prob, -np.inf).reshape(middle[0].shape)
+    return GridDensity(edges, np.exp(log_prob - logsumexp(log_prob)), log_prob)
+
+
+def _closer(
+    grid: GridDensity, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The box of all cells that may matter, and whether it is much smaller than before."""
+    values, best = grid.log_prob, np.unravel_index(np.argmax(grid.log_prob), grid.log_prob.shape)
+    around = values[tuple(slice(max(0, i - 1), i + 2) for i in best)]
+    finite = around[np.isfinite(around)]
+    # A peak between midpoints may be higher than seen, about as much as its neighbours are lower.
+    slack = LEAST + 2 * float(values[best] - finite.min())
+    kept = np.argwhere(values > values[best] - slack)
+    first, last = kept.min(axis=0), kept.max(axis=0) + 1
+    new_low, new_high = [], []
+    for i, edge in enumerate(grid.edges):
+        new_low.append(edge[max(0, first[i] - 1)])
+        new_high.append(edge[min(len(edge) - 1, last[i] + 1)])
+    closer_low, closer_high = np.array(new_low), np.array(new_high)
+    shrunk = bool(np.any((closer_high - closer_low) < 0.7 * (high - low)))
+    return closer_low, closer_high, shrunk
+
+
+def draw_from_grid(
+    grid: GridDensity, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points, uniform within their cells, and ln of the density of each cell."""
+    chosen = rng.choice(grid.probability.size, n, p=grid.probability.ravel())
+    cells = np.unravel_index(chosen, grid.probability.shape)
+    theta = [
+        edge[i] + rng.random(n) * (edge[i + 1] - edge[i])
+        for edge, i in zip(grid.edges, cells, strict=True)
+    ]
+    return np.stack(theta, axis=1), grid.log_prob.ravel()[chosen]
+
+
+def grid_moments(grid: GridDensity) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance, from all cells."""
+    middle = np.meshgrid(*grid.midpoints, indexing="ij")
+    points = np.stack([axis.ravel() for axis in middle], axis=1)
+    return weighted_moments(points, grid.probability.ravel())
+
+
+def enumerate_posterior(
+    target: Target, prior: Discrete
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points of a discrete prior that the data set allows, their probability and ln posterior."""
+    every = np.asarray(prior.points, np.float64)
+    free = list(target.density.free_indices)
+    held = [i for i in range(every.shape[1]) if i not in free]
+    at_fixed = np.all(every[:, held] == np.asarray(target.density.fixed)[held], axis=1)
+    inside = np.all((every[:, free] >= target.low) & (every[:, free] <= target.high), axis=1)
+    kept = at_fixed & inside
+    if not kept.any():
+        raise ValueError("no point of the discrete prior has these fixed values and bounds.")
+    points = every[kept][:, free]
+    log_prior = np.log(np.asarray(prior.probability, np.float64)[kept])
+    log_prob = target.density.log_likelihoods(points) + log_prior
+    if not np.isfinite(log_prob).any():
+        raise ValueError("the potential is not finite at any point of the discrete prior.")
+    log_prob = np.where(np.isfinite(log_prob), log_prob, -np.inf)
+    return points, np.exp(log_prob - logsumexp(log_prob)), log_prob

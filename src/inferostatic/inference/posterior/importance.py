@@ -1,0 +1,182 @@
+"""Importance resampling: weighted draws that close in on the posterior, without Markov chains.
+
+Draws from the prior serve where the data say little, as one event often does. Where they do not,
+the draws are repeated from a wide Student t in unconstrained coordinates, fitted to the last ones
+under a flattened likelihood, until enough of them carry weight.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from ...inputs import as_count
+from ...weights import effective_size
+from ...world.priors.discrete import Discrete
+from .grid import Grid
+from .log_posterior import Target
+from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, independent_sampling
+from .weighted_draws import temper_weights, weighted_moments
+
+#: Weighted draws for each one returned.
+PER_DRAW = 4
+#: Weighted draws at least.
+FEWEST_DRAWS = 8192
+#: Draws of a round while closing in.
+APPROACH_DRAWS = 2048
+#: Effective part of the weighted draws that is enough.
+ENOUGH = 0.2
+#: Rounds while closing in.
+MOST_ROUNDS = 12
+#: Rounds with many draws.
+LAST_ROUNDS = 2
+#: Degrees of freedom of the proposal.
+FREEDOM = 5.0
+#: How much wider than the fitted covariance the proposal is.
+WIDER = 1.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Importance(AbstractSampler):
+    """Importance resampling, without Markov chains: a second opinion.
+
+    Args:
+        draws: samples that are drawn from the weighted ones.
+    """
+
+    draws: int = DRAWS
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        as_count(self.draws, "draws")
+
+    def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
+        """Weight draws, and resample them."""
+        if isinstance(target.density.prior, Discrete):
+            # Goes through all points, which is exact.
+            return Grid(self.draws).sample(target, seed=seed, show=show)
+        weighted = importance_posterior(target, self.draws, seed)
+        chosen = resample(weighted, self.draws, np.random.default_rng(seed))
+        remarks = ()
+        if weighted.ess < FEWEST_EFFECTIVE:
+            remarks = (
+                f"{len(weighted.theta)} weighted draws are worth only {weighted.ess:.0f}, below "
+                f"{FEWEST_EFFECTIVE:.0f}: the posterior is too narrow or too bent for importance "
+                "resampling; use ist.NUTS().",
+            )
+        ess = min(weighted.ess, self.draws)
+        sampling = independent_sampling("importance", weighted.theta.shape[1], ess, *remarks)
+        moments = weighted_moments(weighted.theta, weighted.probability)
+        return Samples(weighted.theta[chosen], weighted.log_prob[chosen], *moments, sampling)
+
+
+class Weighted(NamedTuple):
+    """Weighted draws: θ with shape (m, d), probability with sum 1, unnormalised ln posterior."""
+
+    theta: np.ndarray
+    probability: np.ndarray
+    log_prob: np.ndarray
+
+    @property
+    def ess(self) -> float:
+        """Effective number of draws."""
+        return effective_size(self.probability)
+
+
+def importance_posterior(target: Target, draws: int, seed: int) -> Weighted:
+    """Close in with few draws, then take many; the better of both."""
+    count = max(FEWEST_DRAWS, PER_DRAW * draws)
+    near, density = approach(target, seed), target.density
+    rng = np.random.default_rng([seed, 1])
+    if near.ess >= ENOUGH * len(near.free) and near.from_prior:
+        theta = target.draw_prior(count, seed).points
+        best = _cloud(density.coordinates.many_free(theta), density.log_likelihoods(theta))
+        return _weighted(target, best, theta)
+    best = near
+    for _ in range(LAST_ROUNDS):
+        best = max(best, _round(target, best, count, rng), key=lambda cloud: cloud.ess)
+        if best.ess >= ENOUGH * count:
+            break
+    return _weighted(target, best, density.coordinates.many_theta(best.free))
+
+
+class Cloud(NamedTuple):
+    """Points in unconstrained coordinates with ln of their weights, up to a constant."""
+
+    free: np.ndarray
+    log_weight: np.ndarray
+    from_prior: bool = False
+
+    @property
+    def probability(self) -> np.ndarray:
+        """Weights with sum 1."""
+        return np.exp(self.log_weight - logsumexp(self.log_weight))
+
+    @property
+    def ess(self) -> float:
+        """Effective number of points."""
+        return effective_size(self.probability)
+
+
+def approach(target: Target, seed: int) -> Cloud:
+    """Points near the posterior, beginning with draws from the prior."""
+    drawn, density = target.draw_prior(APPROACH_DRAWS, seed), target.density
+    log_likelihood = density.log_likelihoods(drawn.points)
+    if not np.isfinite(log_likelihood).any():
+        raise ValueError(
+            f"the potential is not finite at any of {APPROACH_DRAWS} draws from the prior; was "
+            "the estimator trained on these parameters and observables?"
+        )
+    free = density.coordinates.many_free(drawn.points)
+    latest = _cloud(free, log_likelihood, from_prior=drawn.exact)
+    # Draws that do not follow the prior only show where to look.
+    best = latest if drawn.exact else None
+    rng = np.random.default_rng([seed, 0])
+    for _ in range(MOST_ROUNDS):
+        if best is not None and best.ess >= ENOUGH * APPROACH_DRAWS:
+            break
+        latest = _round(target, latest, APPROACH_DRAWS, rng)
+        best = latest if best is None else max(best, latest, key=lambda cloud: cloud.ess)
+    assert best is not None
+    return best
+
+
+def _cloud(free: np.ndarray, log_weight: np.ndarray, *, from_prior: bool = False) -> Cloud:
+    return Cloud(free, np.where(np.isfinite(log_weight), log_weight, -np.inf), from_prior)
+
+
+def _round(target: Target, cloud: Cloud, count: int, rng: np.random.Generator) -> Cloud:
+    """Draws from a Student t fitted to the cloud, flattened so that enough of it counts."""
+    weight, _ = temper_weights(cloud.log_weight, len(cloud.free) / 20)
+    free, log_proposal = _draw_t(cloud.free, weight, count, rng)
+    return _cloud(free, target.density.log_probs_unconstrained(free) - log_proposal)
+
+
+def _weighted(target: Target, cloud: Cloud, theta: np.ndarray) -> Weighted:
+    return Weighted(theta, cloud.probability, target.density.log_probs(theta))
+
+
+def _draw_t(
+    free: np.ndarray, weight: np.ndarray, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws from a Student t fitted to weighted points, and their log density."""
+    dim = free.shape[1]
+    mean, covariance = weighted_moments(free, weight)
+    root = np.linalg.cholesky(WIDER**2 * covariance + 1e-12 * np.eye(dim))
+    stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, n))
+    standard = rng.standard_normal((n, dim)) * stretch[:, None]
+    distance = np.square(standard).sum(axis=1)
+    constant = (
+        gammaln((FREEDOM + dim) / 2) - gammaln(FREEDOM / 2) - dim / 2 * np.log(FREEDOM * np.pi)
+    )
+    log_density = constant - np.log(np.diag(root)).sum()
+    log_density = log_density - (FREEDOM + dim) / 2 * np.log1p(distance / FREEDOM)
+    return mean + standard @ root.T, log_density
+
+
+def resample(weighted: Weighted, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Systematic resampling, in random order: which draws, with as few repeats as can be."""
+    places = (np.arange(n) + rng.random()) / n
+    chosen = np.searchsorted(np.cumsum(weighted.probability), places, side="right")
+    return rng.permutation(np.minimum(chosen, len(weighted.probability) - 1))

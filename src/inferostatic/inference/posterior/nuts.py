@@ -1,0 +1,215 @@
+"""The No-U-Turn Sampler of blackjax on a posterior: many chains at once, with their diagnostics."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ...inputs import as_count
+from ...progress import progress
+from ...world.priors.discrete import Discrete
+from ..likelihood.float64 import float64
+from .arviz_bridge import judge_chains, load_arviz
+from .importance import approach
+from .log_posterior import LogPosterior, Target
+from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, Sampling
+from .weighted_draws import temper_weights, weighted_moments
+
+#: Steps of the warm-up, which finds step size and mass matrix.
+WARMUP = 400
+#: Acceptance aimed at; above the usual 0.8, because bounded parameters have steep edges.
+ACCEPTANCE = 0.9
+#: Up to this many parameters the mass matrix is dense.
+DENSE_DIM = 20
+#: Draws from the prior from which the starts are chosen.
+STARTING_DRAWS = 2048
+#: How many of them should matter.
+STARTING_ESS = 64
+#: Steps of one compiled call.
+BLOCK = 250
+#: Split R-hat above which there is a warning.
+MOST_R_HAT = 1.01
+
+
+@dataclasses.dataclass(frozen=True)
+class NUTS(AbstractSampler):
+    """The No-U-Turn Sampler, for any number of parameters.
+
+    Args:
+        draws: samples in all; rounded up to a multiple of `chains`.
+        chains: run side by side.
+    """
+
+    draws: int = DRAWS
+    chains: int = 8
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        as_count(self.draws, "draws")
+        as_count(self.chains, "chains")
+
+    def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
+        """Run the chains."""
+        if isinstance(target.density.prior, Discrete):
+            raise ValueError(
+                "NUTS needs a prior with a density, and this one is a finite set of points; use "
+                "ist.Grid(), which goes through them, or give prior=."
+            )
+        draws = -(-self.draws // self.chains)
+        found = sample_nuts(target, draws=draws, chains=self.chains, seed=seed, show=show)
+        points = found.theta.reshape(-1, found.theta.shape[-1])
+        sampling = Sampling(
+            method="nuts",
+            chains=self.chains,
+            r_hat=found.r_hat,
+            ess=found.ess,
+            divergences=int(found.diverging.sum()),
+            diverging=found.diverging,
+            acceptance=found.acceptance,
+            steps=found.steps,
+            remarks=_remarks(found),
+        )
+        moments = points.mean(axis=0), np.atleast_2d(np.cov(points.T))
+        return Samples(points, found.log_prob.ravel(), *moments, sampling)
+
+
+class Chains(NamedTuple):
+    """What the sampler gives.
+
+    theta: shape (chains, draws, d); log_prob, diverging, acceptance, steps: (chains, draws);
+    r_hat and ess: (d,).
+    """
+
+    theta: np.ndarray
+    log_prob: np.ndarray
+    diverging: np.ndarray
+    acceptance: np.ndarray
+    steps: np.ndarray
+    r_hat: np.ndarray
+    ess: np.ndarray
+
+
+def _remarks(found: Chains) -> tuple[str, ...]:
+    remarks, divergences = [], int(found.diverging.sum())
+    if divergences:
+        remarks.append(
+            f"{divergences} of {found.diverging.size} transitions diverged: the sampler did not "
+            "follow the posterior everywhere. Compare with ist.Importance(), and look whether "
+            "the potential is smooth there."
+        )
+    # A chain of few draws has an R-hat of no meaning; the number of draws is reported then.
+    if not (found.r_hat <= MOST_R_HAT).all():
+        remarks.append(
+            f"the chains do not agree with each other (split R-hat up to {found.r_hat.max():.3f}, "
+            f"above {MOST_R_HAT}); draw more, or look for several modes."
+        )
+    if found.ess.min() < FEWEST_EFFECTIVE:
+        remarks.append(
+            f"the samples are worth only {found.ess.min():.0f} independent ones, below "
+            f"{FEWEST_EFFECTIVE:.0f}; raise draws=."
+        )
+    return tuple(remarks)
+
+
+def load_blackjax() -> Any:  # noqa: ANN401
+    """The package, or how to get it."""
+    try:
+        import blackjax
+    except ImportError as error:
+        raise ImportError(
+            "sampling a posterior by NUTS uses blackjax: pip install 'inferostatic[inference]' "
+            "(ist.Importance(), and ist.Grid() for one or two parameters, need nothing else)"
+        ) from error
+    return blackjax
+
+
+def sample_nuts(
+    target: Target, *, draws: int, chains: int, seed: int, show: bool | None = None
+) -> Chains:
+    """`draws` from each of `chains`, started at different places that the data do not exclude."""
+    load_blackjax()
+    load_arviz()  # judges the chains in the end; better missed now than then
+    density, mass = target.density, _first_mass(target, seed)
+    mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
+    starts = _starts(target, chains, seed)
+    warming, *keys = jax.random.split(jax.random.key(seed), 1 + -(-draws // BLOCK))
+    blocks = []
+    with float64(), progress("sampling", draws + WARMUP, show=show) as advance:
+        free = jnp.asarray(density.coordinates.many_free(starts))
+        state, parameters = _warm_up(density, free, jnp.asarray(mass), warming, WARMUP)
+        jax.block_until_ready(state)
+        advance(WARMUP)
+        for key in keys:
+            state, block = _sample(density, state, parameters, key, min(BLOCK, draws))
+            blocks.append([np.asarray(part) for part in block])
+            advance(len(blocks[-1][0][0]))
+        free, log_prob, diverging, acceptance, steps = (
+            np.concatenate(parts, axis=1)[:, :draws] for parts in zip(*blocks, strict=True)
+        )
+    theta = density.coordinates.many_theta(free.reshape(-1, free.shape[-1])).reshape(free.shape)
+    r_hat, ess = judge_chains(theta)
+    return Chains(theta, log_prob, diverging, acceptance, steps, r_hat, ess)
+
+
+def _starts(target: Target, chains: int, seed: int) -> np.ndarray:
+    """Draws from a flattened posterior: dispersed, yet not where a chain would need long to leave.
+
+    The likelihood is taken to the largest power β ≤ 1 that leaves enough draws of the prior.
+    """
+    theta = target.draw_prior(STARTING_DRAWS, seed).points
+    values = target.density.log_likelihoods(theta)
+    weight, _ = temper_weights(values, max(STARTING_ESS, 4 * chains))
+    # Without repetition: chains from one place could not disagree.
+    weight = (weight + 1e-12) / (weight + 1e-12).sum()
+    return theta[np.random.default_rng(seed).choice(len(theta), chains, replace=False, p=weight)]
+
+
+def _first_mass(target: Target, seed: int) -> np.ndarray:
+    """The covariance of the posterior, roughly: a first inverse mass matrix."""
+    near = approach(target, seed)
+    weight, _ = temper_weights(near.log_weight, STARTING_ESS)
+    covariance = weighted_moments(near.free, weight)[1]
+    return covariance + 1e-9 * np.diag(np.diag(covariance) + 1e-12)
+
+
+@eqx.filter_jit
+def _warm_up(density: LogPosterior, starts: Array, mass: Array, key: Array, steps: int) -> Any:  # noqa: ANN401
+    from blackjax.adaptation.base import get_filter_adapt_info_fn
+
+    package = load_blackjax()
+    adaptation = package.window_adaptation(
+        package.nuts,
+        density.log_prob_unconstrained,
+        is_mass_matrix_diagonal=mass.ndim == 1,
+        initial_inverse_mass_matrix=mass,
+        target_acceptance_rate=ACCEPTANCE,
+        adaptation_info_fn=get_filter_adapt_info_fn(),
+    )
+
+    def one(key: Array, start: Array) -> tuple[Any, Any]:
+        found, _ = adaptation.run(key, start, steps)
+        return found.state, found.parameters
+
+    return jax.vmap(one)(jax.random.split(key, len(starts)), starts)
+
+
+@eqx.filter_jit
+def _sample(density: LogPosterior, state: Any, parameters: Any, key: Array, draws: int) -> Any:  # noqa: ANN401
+    kernel = load_blackjax().nuts.build_kernel()
+
+    def one(key: Array, state: Any, parameters: Any) -> Any:  # noqa: ANN401
+        def step(state: Any, key: Array) -> Any:  # noqa: ANN401
+            state, info = kernel(key, state, density.log_prob_unconstrained, **parameters)
+            # The density of θ, not that of the coordinates.
+            log_prob = state.logdensity - density.coordinates.log_jacobian(state.position)
+            kept = (state.position, log_prob, info.is_divergent, info.acceptance_rate)
+            return state, (*kept, info.num_integration_steps)
+
+        return jax.lax.scan(step, state, jax.random.split(key, draws))
+
+    chains = state.logdensity.shape[0]
+    return jax.vmap(one)(jax.random.split(key, chains), state, parameters)

@@ -1,0 +1,72 @@
+"""What a method of sampling a posterior takes and gives."""
+
+import abc
+import dataclasses
+
+import numpy as np
+
+from .grid_density import GridDensity
+from .log_posterior import Target
+
+#: Default number of draws.
+DRAWS = 8000
+#: Effective draws below which there is a warning.
+FEWEST_EFFECTIVE = 400.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How the samples were made, and whether they can be relied on.
+
+    Attributes:
+        method: name of the method.
+        chains: number of chains; 1 for methods without chains.
+        r_hat: rank-normalised split R-hat of each parameter; NaN without chains.
+        ess: effective number of draws for each parameter (bulk), shape (d,).
+        divergences: number of divergent transitions.
+        diverging, acceptance, steps: of every transition, shape (chains, draws); empty otherwise.
+        remarks: what was warned about.
+    """
+
+    method: str
+    chains: int
+    r_hat: np.ndarray
+    ess: np.ndarray
+    divergences: int = 0
+    diverging: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), bool))
+    acceptance: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    steps: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), int))
+    remarks: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Samples:
+    """Draws of the k free parameters.
+
+    Attributes:
+        points: shape (n, k); those of each chain one after the other.
+        log_prob: ln of the posterior density of each, up to a constant, shape (n,).
+        mean, covariance: of the posterior, shapes (k,) and (k, k).
+        sampling: how it was done.
+        grid: the tabulated density, if there is one.
+    """
+
+    points: np.ndarray
+    log_prob: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    sampling: Sampling
+    grid: GridDensity | None = None
+
+
+class AbstractSampler(abc.ABC):
+    """A method of sampling a posterior, with its options."""
+
+    @abc.abstractmethod
+    def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
+        """Draw from the posterior; `show` forces the progress bar on or off."""
+
+
+def independent_sampling(method: str, dim: int, ess: float, *remarks: str) -> Sampling:
+    """Of independent draws."""
+    return Sampling(method, 1, np.full(dim, np.nan), np.full(dim, ess), remarks=remarks)

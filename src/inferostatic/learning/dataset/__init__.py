@@ -1,0 +1,1 @@
+"""What training reads: events in memory or in files, behind one interface."""

@@ -1,0 +1,116 @@
+"""Events or fixed records in memory."""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...models.features.feature_map import AbstractFeatureMap
+from ...supervision.records import Row
+from ...supervision.supervision import ThetaDistribution
+from ...world.priors.prior import AbstractPrior
+from .dataset import (
+    AbstractDataset,
+    AbstractExampleSource,
+    AbstractTrainingRows,
+    ShuffledRows,
+    Split,
+    compute_features,
+    count_validation_events,
+)
+from .epoch import Epoch, Piece
+from .examples import Examples
+
+#: Numbers (features, candidates, …) that one compiled call may hold as supervised batches. A whole
+#: epoch in one call is best, and usually fits.
+BLOCK_NUMBERS = 60_000_000
+
+
+class MemoryExamples(AbstractExampleSource):
+    """Examples whose features are all computed: they do not change during training."""
+
+    all: Examples
+    own_features: bool = eqx.field(static=True)
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.all)
+
+    @property
+    def has_fixed_records(self) -> bool:
+        """Those that were drawn with `ist.draw`."""
+        return self.all.rows is None
+
+    def take(self, index: np.ndarray) -> Examples:
+        """The examples at `index`."""
+        return self.all.take(jnp.asarray(index), own_features=self.own_features)
+
+    def pieces(self, train: AbstractTrainingRows, epoch: Epoch) -> Generator[Piece]:
+        """As many steps as fit the bound on memory: usually a whole epoch in one piece."""
+        order, real = epoch.shuffle(train.some(len(train)), epoch.rng())
+        block = epoch.steps(BLOCK_NUMBERS)
+        for first in range(0, len(real), block):
+            part = np.ascontiguousarray(order[..., first : first + block, :])
+            yield Piece(self.all, part, real[first : first + block])
+
+
+class MemoryDataset(AbstractDataset):
+    """Stored events (`rows`, supervised afresh in every epoch) or fixed `records`, in memory."""
+
+    x: np.ndarray
+    weight: np.ndarray
+    prior: AbstractPrior
+    distribution: ThetaDistribution | None
+    low: np.ndarray
+    high: np.ndarray
+    rows: Row | None = None
+    records: Any = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def reads_latent(self) -> bool:
+        """Where the rows carry latent arrays."""
+        return self.rows is not None and bool(self.rows.latent)
+
+    def split(self, fraction: float, seed: int) -> Split:
+        """All events in random order, the first of them for validation."""
+        return split_rows(len(self), fraction, seed)
+
+    def subset(self, index: np.ndarray) -> "MemoryDataset":
+        """Some of the events."""
+        records, rows = jax.tree.map(lambda leaf: leaf[index], (self.records, self.rows))
+        return MemoryDataset(
+            self.x[index],
+            self.weight[index],
+            self.prior,
+            self.distribution,
+            self.low,
+            self.high,
+            rows,
+            records,
+        )
+
+    def examples(self, maps: Sequence[AbstractFeatureMap]) -> MemoryExamples:
+        """Everything with its features."""
+        every = Examples(
+            features=compute_features(maps, self.x),
+            # Weights with mean 1, so that a weight of 2 equals the event twice.
+            weight=jnp.asarray(self.weight / self.weight.mean(), jnp.float32),
+            records=self.records,
+            rows=self.rows,
+        )
+        return MemoryExamples(every, own_features=len(maps) > 1)
+
+
+def split_rows(n: int, fraction: float, seed: int) -> Split:
+    """The rows of `n` events in memory, split at random."""
+    order = np.random.default_rng(np.random.SeedSequence([seed, 10])).permutation(n)
+    held = count_validation_events(n, fraction)
+    return Split(train=ShuffledRows(order[held:]), validation=order[:held])

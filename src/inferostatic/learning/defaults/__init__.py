@@ -1,0 +1,1 @@
+"""What `fit` decides where the user leaves it open: method, size, length, features, decay."""

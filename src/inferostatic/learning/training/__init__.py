@@ -1,0 +1,1 @@
+"""The compiled training: steps, epochs, stopping."""

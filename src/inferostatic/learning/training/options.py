@@ -1,0 +1,166 @@
+"""`Training`: the knobs of a fit in one record."""
+
+import abc
+import dataclasses
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import optax
+
+from ...inputs import kind_of
+from ...serial import known
+
+
+class AbstractSchedule(eqx.Module):
+    """How the learning rate changes during training."""
+
+    @abc.abstractmethod
+    def over(self, peak: float, steps: int) -> optax.Schedule:
+        """The learning rate at each of `steps` steps."""
+
+
+@known
+class Constant(AbstractSchedule):
+    """The same learning rate throughout."""
+
+    def over(self, peak: float, steps: int) -> optax.Schedule:
+        """Constant."""
+        del steps
+        return optax.constant_schedule(peak)
+
+
+@known
+class Cosine(AbstractSchedule):
+    """A short linear warm-up, then half a cosine down to `final` times the peak.
+
+    Args:
+        final: last learning rate, as a fraction of the peak.
+        warm_up: fraction of all steps spent rising.
+    """
+
+    final: float = eqx.field(static=True, default=0.0)
+    warm_up: float = eqx.field(static=True, default=0.02)
+
+    def over(self, peak: float, steps: int) -> optax.Schedule:
+        """Up, then down."""
+        rise = min(max(int(self.warm_up * steps), 1), max(steps - 1, 1))
+        return optax.warmup_cosine_decay_schedule(
+            peak / 10, peak, rise, max(steps, rise + 1), peak * self.final
+        )
+
+
+@known
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a model is trained.
+
+    What is left at None is set from the number of events (`learning/defaults/`): more events, more
+    steps and larger batches.
+
+    Attributes:
+        epochs: passes over the training events.
+        batch_size: events in one step.
+        learning_rate: of Adam, at its peak.
+        schedule: `Cosine()` or `Constant()`.
+        weight_decay: decoupled decay (AdamW) of weight matrices; biases are left alone.
+        clip: largest norm of a gradient; None for no clipping.
+        beta1, beta2, epsilon: of Adam.
+        validation_fraction: part of the events that validate, at most 100,000 events.
+        patience: stop after this many epochs without a better validation loss; None never stops.
+        keep_best: return the weights of the best epoch by validation loss where it is better than
+            the last one by more than two standard errors, and otherwise the last: the lowest of
+            many noisy losses is low by chance.
+        choose: try out features and weight decay, where they were not given, on shorter trainings
+            and take the best by validation loss. None does so unless `epochs` is given.
+        centre: subtract a function of θ alone, found on all events, so that the mean score at every
+            θ is 0, as it must be. None does so after training by KCE on more than 30,000 events,
+            unless `epochs` is given.
+        shared_batches: all members see the same batches; otherwise each has its own order.
+        progress_bar: force the display on or off.
+    """
+
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 5e-3
+    schedule: AbstractSchedule = dataclasses.field(default_factory=Cosine)
+    weight_decay: float | None = None
+    clip: float | None = 1.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    validation_fraction: float = 0.1
+    patience: int | None = None
+    keep_best: bool = True
+    choose: bool | None = None
+    centre: bool | None = None
+    shared_batches: bool = True
+    progress_bar: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("epochs", "batch_size", "patience"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        numbers = {
+            name: getattr(self, name)
+            for name in ("learning_rate", "weight_decay", "validation_fraction", "clip")
+            if not (name in ("clip", "weight_decay") and getattr(self, name) is None)
+        }
+        for name, value in numbers.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number; got {value!r}.")
+        if not isinstance(self.schedule, AbstractSchedule):
+            raise TypeError(
+                f"schedule must be ist.Cosine() or ist.Constant(); got {kind_of(self.schedule)}."
+            )
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive; got {self.learning_rate}.")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must lie in [0, 1); got {self.validation_fraction}."
+            )
+        if self.weight_decay is not None and self.weight_decay < 0:
+            raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}.")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive or None; got {self.clip}.")
+        if self.patience is not None and self.validation_fraction == 0:
+            raise ValueError("patience needs validation events; set validation_fraction above 0.")
+
+    def optimiser(
+        self, steps: int, decays: jnp.ndarray | None
+    ) -> optax.GradientTransformationExtraArgs:
+        """Adam on one flat vector of weights.
+
+        `decays` is 1 where weight decay applies, whose strength is handed to every update so that
+        members may differ in it; None for no decay at all.
+        """
+        parts = [] if self.clip is None else [optax.clip_by_global_norm(self.clip)]
+        parts.append(optax.scale_by_adam(self.beta1, self.beta2, self.epsilon))
+        if decays is not None:
+            parts.append(_decay(decays))
+        parts.append(optax.scale_by_learning_rate(self.schedule.over(self.learning_rate, steps)))
+        return optax.with_extra_args_support(optax.chain(*parts))
+
+
+def count_steps(training: Training, training_events: int) -> int:
+    """Steps of a training whose epochs and batches are known."""
+    assert training.batch_size is not None
+    assert training.epochs is not None
+    batch = min(training.batch_size, training_events)
+    return training.epochs * math.ceil(training_events / batch)
+
+
+def _decay(decays: jnp.ndarray) -> optax.GradientTransformationExtraArgs:
+    """Decay towards zero, with a strength given at every update."""
+
+    def start(params: Any) -> optax.EmptyState:  # noqa: ANN401
+        del params
+        return optax.EmptyState()
+
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:  # noqa: ANN401
+        return updates + extra["decay"] * decays * params, state
+
+    return optax.GradientTransformationExtraArgs(start, update)

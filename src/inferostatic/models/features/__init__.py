@@ -1,0 +1,1 @@
+"""Feature maps of the observables, which live inside the model."""

@@ -1,0 +1,1 @@
+"""Networks: multilayer perceptrons, residual and two-tower networks, particle sets."""

@@ -1,0 +1,139 @@
+"""The paper's table and figures as files: `table.json`, PNG figures and `index.html`."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .. import plots
+from ..files import write_whole
+from ..report.html import Cell, FigureItem, Mark, Section, Table, save_png, write_report
+from ..tables import format_table
+from .experiment import COLUMNS, METRICS, PUBLISHED, TASKS, PaperResults
+
+#: Task → its title in the report.
+TITLES = {"T1": "Task 1: score (KSE)", "T2": "Task 2: ratio (KLRE)", "T3": "Task 3: ratio (CARL)"}
+#: Factor above the published median up to which an error is called reproduced.
+TOLERANCE = {"ISN": 1.3, "Dir": 1.4}
+
+
+def text_table(results: PaperResults) -> str:
+    """The table beside the published one, for a terminal."""
+    rows = [(task, metric) for task in TASKS for metric in METRICS]
+    table = {
+        "task": [task for task, _ in rows],
+        "metric": [metric for _, metric in rows],
+        **{column: [_text_cell(results, t, column, m) for t, m in rows] for column in COLUMNS},
+        "truth": [f"{results.truth[t]:.3f}" if m == "loss" else "0" for t, m in rows],
+    }
+    head = "medians over instances, published medians in brackets"
+    return "\n".join([head, "", *format_table(table, left=("task", "metric"))])
+
+
+def _text_cell(results: PaperResults, task: str, column: str, metric: str) -> str:
+    value = results.median(task, column, metric)
+    if value is None:
+        return "—"
+    return f"{value:.3f} ({PUBLISHED[task][column][metric]:.3f})"
+
+
+def write_results(results: PaperResults, folder: str | os.PathLike[str]) -> Path:
+    """Write table.json, the figures and index.html into `folder`; returns the report's path."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = _figures(results)
+    for name, figure in figures.items():
+        save_png(figure, folder / f"{name}.png", dpi=150)
+    write_whole(folder / "table.json", json.dumps(results.table(), indent=1).encode())
+    return write_report(
+        folder / "index.html",
+        title="InferoStatic Networks, Kernel Score and Likelihood Ratio Estimation: the experiment",
+        summary=(
+            "The experiment of arXiv:2210.01680 run anew: six networks trained on three tasks, "
+            "each with several training sets and initialisations, evaluated on every task they "
+            "can perform."
+        ),
+        sections=_sections(results, figures),
+        settings=results.settings,
+    )
+
+
+def _figures(results: PaperResults) -> dict[str, Figure]:
+    score, ratio = results.predictions["score"], results.predictions["ratio"]
+    figures = {"densities": plots.dirichlet_triangles()}
+    for task in TASKS:
+        found = results.scores[task]
+        figures[f"errors_{task}"] = plots.error_by_instance(
+            {column: np.asarray(values["error"]) for column, values in found.items()},
+            {column: np.asarray(values["standard_error"]) for column, values in found.items()},
+            title=TITLES[task],
+            published={column: PUBLISHED[task][column]["error"] for column in found},
+        )
+    figures["score_heat_maps"] = plots.true_against_predicted(
+        score.true, score.predicted, names=("$s_1$", "$s_2$", "$s_3$"), label="score"
+    )
+    figures["ratio_heat_map"] = plots.true_against_predicted(
+        ratio.true, ratio.predicted, names=(r"$\ln r$",), label="log ratio"
+    )
+    return figures
+
+
+def _sections(results: PaperResults, figures: dict[str, Figure]) -> list[Section]:
+    return [
+        Section(
+            "Results",
+            "Median over the instances of the mean loss on the first evaluation set and of the "
+            "mean squared error against the exact values on the second. The rows of published "
+            "values repeat the paper's table. An error is marked good where it is at most 30% "
+            "(ISN) or 40% (direct) above the published one.",
+            tables=(_table(results),),
+        ),
+        Section(
+            "Errors of all instances",
+            "Networks are ordered by their median error; bars show the statistical error from the "
+            "finite evaluation set; ticks mark the published medians.",
+            figures=tuple(
+                FigureItem(figures[f"errors_{task}"], caption=TITLES[task]) for task in TASKS
+            ),
+        ),
+        Section(
+            "Predicted against true",
+            "The network with the lowest loss on the first evaluation set, drawn with the second.",
+            figures=(
+                FigureItem(figures["score_heat_maps"], caption="Score of the KSE-ISN on task 1."),
+                FigureItem(
+                    figures["ratio_heat_map"], caption="Log ratio of the KLRE-ISN on task 2."
+                ),
+            ),
+        ),
+        Section(
+            "The distribution",
+            figures=(
+                FigureItem(figures["densities"], caption="The Dirichlet density at three θ."),
+            ),
+        ),
+    ]
+
+
+def _table(results: PaperResults) -> Table:
+    rows: list[list[Any]] = []
+    for task in TASKS:
+        for metric in METRICS:
+            ours = [_cell(results, task, column, metric) for column in COLUMNS]
+            truth = results.truth[task] if metric == "loss" else 0.0
+            rows.append([task, metric, "here", *ours, truth])
+            published = [PUBLISHED[task].get(column, {}).get(metric) for column in COLUMNS]
+            exact = PUBLISHED["truth"][task]["loss"] if metric == "loss" else 0.0
+            rows.append(["", "", "published", *published, exact])
+    return Table(header=("task", "metric", "", *COLUMNS, "truth"), rows=rows, number_format=".3f")
+
+
+def _cell(results: PaperResults, task: str, column: str, metric: str) -> Cell:
+    value = results.median(task, column, metric)
+    if value is None or metric == "loss":
+        return Cell(value)
+    limit = TOLERANCE[column.split("-")[1]] * PUBLISHED[task][column]["error"]
+    return Cell(value, mark=Mark.GOOD if value <= limit else Mark.BAD)

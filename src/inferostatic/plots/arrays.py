@@ -1,0 +1,25 @@
+"""What figures accept as numbers; those that cannot be drawn raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# Sequences are named beside ArrayLike because its protocols reject tuples when checked at run time.
+Numbers = ArrayLike | Sequence[Any]
+
+
+def as_finite(values: Numbers, what: str) -> NDArray[np.float64]:
+    """The values as an array; raises where one is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{what} must be finite to be drawn: {int(bad.sum())} of {array.size} entries are not, "
+            f"the first at index {first}; remove or repair those entries"
+        )
+    return array

@@ -1,0 +1,53 @@
+"""Outlines of confidence regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .style import INK, choose_colour, make_panels, open_frame, use_style
+
+if TYPE_CHECKING:
+    from ..inputs import Input
+
+
+def contours(
+    outlines: Mapping[str, Input], names: Sequence[str], *, truth: Input | None = None
+) -> Figure:
+    """Outlines of confidence regions of two parameters, on top of each other.
+
+    Args:
+        outlines: by what they are; points of shape (n, 2), as `fit.contour(a, b, level)` gives.
+        names: of the two parameters.
+        truth: a point to mark, shape (2,).
+
+    Returns:
+        A figure with one panel.
+
+    Raises:
+        ValueError: If an outline is not of shape (n, 2).
+    """
+    if len(names) != 2 or not outlines:
+        raise ValueError(
+            f"expected two names and at least one outline, got {len(names)} and {len(outlines)}"
+        )
+    with use_style():
+        figure, (axes,) = make_panels(1, width=4.6, height=4.0)
+        open_frame(axes)
+        for number, (label, outline) in enumerate(outlines.items()):
+            points = np.asarray(outline, np.float64)
+            if points.ndim != 2 or points.shape[1] != 2:
+                raise ValueError(
+                    f"expected an outline of shape (n, 2), got {points.shape} for {label!r}"
+                )
+            closed = np.concatenate([points, points[:1]])
+            axes.plot(*closed.T, color=choose_colour(number), linewidth=1.4, label=label)
+        if truth is not None:
+            point = np.asarray(truth, np.float64)
+            axes.plot(*point, "+", color=INK, markersize=9, markeredgewidth=1.4, label="truth")
+        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.legend()
+    return figure

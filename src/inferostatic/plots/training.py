@@ -1,0 +1,149 @@
+"""Losses during training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from .arrays import Numbers
+from .style import (
+    BLUE,
+    INK,
+    VERMILION,
+    make_panels,
+    open_frame,
+    spans_decades,
+    use_log_axis,
+    use_style,
+)
+
+
+def training_history(
+    train_loss: Numbers,
+    validation_loss: Numbers | None = None,
+    *,
+    title: str = "",
+    label: str = "loss",
+    best_epoch: Sequence[int] | None = None,
+    truth: float | None = None,
+) -> Figure:
+    """Training and validation loss per epoch of one or several members.
+
+    Each member is a thin line and the median over members a thick one. Members that stopped early
+    may be padded with NaN at the end.
+
+    Args:
+        train_loss: Shape (epochs,) or (members, epochs).
+        validation_loss: The same for the validation events.
+        title: Title of the figure.
+        label: What the loss is, for the y axis.
+        best_epoch: For each member the epoch that was kept, counted from 1; marked on the
+            validation line (the training line where there is no validation).
+        truth: The loss of the exact likelihood, as a line to compare with.
+
+    Returns:
+        A figure with one panel.
+
+    Raises:
+        ValueError: If shapes do not match.
+    """
+    train = np.atleast_2d(np.asarray(train_loss, dtype=np.float64))
+    curves = [_Curve("training", train, BLUE, "solid")]
+    if validation_loss is not None:
+        validation = np.atleast_2d(np.asarray(validation_loss, dtype=np.float64))
+        curves.append(_Curve("validation", validation, VERMILION, "dashed"))
+    best = list(best_epoch) if best_epoch is not None else []
+    _check_losses(curves, best)
+    with use_style():
+        figure, (axes,) = make_panels(1, width=5.0, height=3.2)
+        open_frame(axes)
+        for curve in curves:
+            _draw_curve(axes, curve)
+        if best:
+            _mark_epochs(axes, curves[-1], best)
+        if truth is not None:
+            axes.axhline(truth, color=INK, linewidth=1.0, linestyle=(0, (1, 1.5)), label="truth")
+        shown = np.concatenate([curve.losses[np.isfinite(curve.losses)] for curve in curves])
+        if spans_decades(shown):
+            low = min(float(shown.min()), truth if truth and truth > 0 else np.inf)
+            use_log_axis(axes, low / 1.2, float(shown.max()) * 1.2)
+        length = train.shape[1]
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set(xlim=(1 - 0.02 * length, length * 1.02), xlabel="epoch", ylabel=label)
+        if title:
+            axes.set_title(title)
+        axes.legend(loc="best")
+    return figure
+
+
+class _Curve(NamedTuple):
+    """Losses of shape (members, epochs), and how they are drawn."""
+
+    name: str
+    losses: NDArray[np.float64]
+    colour: str
+    dashes: str
+
+
+def _check_losses(curves: list[_Curve], best: list[int]) -> None:
+    train = curves[0].losses
+    if curves[-1].losses.shape != train.shape:
+        raise ValueError(
+            "expected training and validation losses of one shape, "
+            f"got {train.shape} and {curves[-1].losses.shape}"
+        )
+    if train.ndim != 2 or not np.isfinite(train).any():
+        raise ValueError(
+            "expected finite losses of shape (epochs,) or (members, epochs), "
+            f"got shape {train.shape} with {int(np.isfinite(train).sum())} finite entries"
+        )
+    members, length = train.shape
+    if best and (len(best) != members or min(best) < 1 or max(best) > length):
+        raise ValueError(
+            f"expected best_epoch to hold {members} epochs between 1 and {length}, got {best}"
+        )
+
+
+def _draw_curve(axes: Axes, curve: _Curve) -> None:
+    members, length = curve.losses.shape
+    epochs = np.arange(1, length + 1)
+    if members > 1:
+        for member in curve.losses:
+            axes.plot(epochs, member, color=curve.colour, linewidth=0.8, alpha=0.45)
+    axes.plot(
+        epochs,
+        _median_of_members(curve.losses),
+        color=curve.colour,
+        linewidth=1.8,
+        linestyle=curve.dashes,
+        label=f"{curve.name}, median of {members}" if members > 1 else curve.name,
+        marker="o" if length == 1 else None,
+    )
+
+
+def _mark_epochs(axes: Axes, curve: _Curve, best: list[int]) -> None:
+    axes.plot(
+        best,
+        curve.losses[np.arange(len(best)), np.asarray(best) - 1],
+        linestyle="none",
+        marker="o",
+        markersize=5,
+        markerfacecolor="white",
+        markeredgecolor=curve.colour,
+        label="epoch kept",
+        zorder=4,
+    )
+
+
+def _median_of_members(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    # `nanmedian` warns on columns without any number, which padding makes ordinary here.
+    middle = np.full(losses.shape[1], np.nan)
+    filled = np.isfinite(losses).any(axis=0)
+    middle[filled] = np.nanmedian(losses[:, filled], axis=0)
+    return middle

@@ -1,1 +1,0 @@
-"""Telling people: plots, reports, the paper's experiment and the command line."""

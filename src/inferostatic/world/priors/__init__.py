@@ -1,0 +1,1 @@
+"""Prior distributions of the parameters."""

@@ -1,0 +1,263 @@
+"""Priors: distributions of the parameters θ that are drawn from, or that stored θ follow.
+
+Two faces: `sample` and `log_prob` are for people (NumPy, batched, seeded); `draw`,
+`log_density` and `step` act on one θ inside compiled loops. `step` is the important one: a random
+move that is *reversible* with respect to the prior, π(a) q(b|a) = π(b) q(a|b), which is what makes
+partners and candidates drawn around stored events exchangeable with them (docs/equations.md).
+"""
+
+import abc
+import math
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ...inputs import (
+    Input,
+    as_count,
+    as_floats,
+    as_names,
+    as_rows,
+    as_seed,
+    bad_rows,
+)
+from ...serial import known
+
+#: ln √(2π), the normalisation of a normal density.
+LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+class AbstractPrior(eqx.Module):
+    """A distribution of θ that can be drawn from and whose density is known."""
+
+    names: eqx.AbstractVar[tuple[str, ...]]
+
+    @abc.abstractmethod
+    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """One θ."""
+
+    @abc.abstractmethod
+    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """ln π(θ), −inf outside the support."""
+
+    @abc.abstractmethod
+    def step(
+        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
+    ) -> Float[Array, " theta_dim"]:
+        """A π-reversible move whose size is `fraction`, in (0, 1], of the prior's own width."""
+
+    @property
+    @abc.abstractmethod
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper edges of the support, ±inf where there is none."""
+
+    @property
+    @abc.abstractmethod
+    def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each component, by which models standardise θ."""
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    def sample(self, n: int, *, seed: int) -> np.ndarray:
+        """`n` parameter points, shape (n, d).
+
+        >>> Uniform([0.0, 1.0], [1.0, 3.0]).sample(2, seed=1).round(3).tolist()
+        [[0.703, 1.47], [0.404, 2.098]]
+        """
+        keys = jax.random.split(jax.random.key(as_seed(seed)), as_count(n, "n"))
+        return np.asarray(_draw_many(self, keys), dtype=np.float64)
+
+    def log_prob(self, theta: Input) -> np.ndarray:
+        """ln π(θ) of one θ with shape (d,), or of many with shape (n, d)."""
+        theta = as_floats(theta, "theta")
+        of = f"parameters ({', '.join(self.names)})"
+        rows = as_rows(theta[None] if theta.ndim == 1 else theta, "theta", columns=self.dim, of=of)
+        is_number = np.asarray(np.all(~np.isnan(rows), axis=1))
+        if not is_number.all():
+            raise ValueError(f"theta has NaN in {bad_rows(is_number)}; give numbers.")
+        with np.errstate(over="ignore"):
+            points = jnp.asarray(rows.astype(np.float32))
+        values = np.asarray(_log_density_many(self, points), np.float64)
+        return values.reshape(theta.shape[:-1])
+
+    def contains(self, theta: np.ndarray) -> np.ndarray:
+        """Which rows lie within the edges of the support (closed, to float32 rounding)."""
+        low, high = self.support
+        slack_low, slack_high = (1e-6 * np.maximum(np.abs(edge), 1e-30) for edge in (low, high))
+        # NaN compares false with everything, and so lies outside.
+        inside = (theta >= low - slack_low) & (theta <= high + slack_high)
+        return np.asarray(np.all(inside, axis=1))
+
+
+@eqx.filter_jit
+def _draw_many(prior: AbstractPrior, keys: Array) -> Array:
+    return jax.vmap(lambda key: prior.draw(key=key))(keys)
+
+
+@eqx.filter_jit
+def _log_density_many(prior: AbstractPrior, theta: Array) -> Array:
+    return jax.vmap(prior.log_density)(theta)
+
+
+def reflect(value: Array, low: Array, high: Array) -> Array:
+    """Fold `value` back into [low, high] at the walls, as often as needed.
+
+    For any symmetric step this leaves the uniform distribution reversible; clipping or redrawing
+    does not.
+    """
+    length = high - low
+    folded = jnp.mod(value - low, 2 * length)
+    return low + jnp.where(folded > length, 2 * length - folded, folded)
+
+
+def vector(value: Input, name: str) -> np.ndarray:
+    """One number for each parameter, in float32."""
+    with np.errstate(over="ignore"):
+        array = np.atleast_1d(as_floats(value, name)).astype(np.float32)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(
+            f"{name} must be a number or a list of d numbers, one for each parameter; got shape "
+            f"{array.shape}."
+        )
+    return array
+
+
+def same_length(**arrays: np.ndarray) -> list[np.ndarray]:
+    """The arrays with one value for each parameter; a single value serves for all."""
+    sizes = {len(array) for array in arrays.values()} - {1}
+    if len(sizes) > 1:
+        lengths = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
+        raise ValueError(f"one value for each parameter was expected; {lengths}.")
+    size = sizes.pop() if sizes else 1
+    return [np.broadcast_to(array, (size,)).copy() for array in arrays.values()]
+
+
+@known
+class Uniform(AbstractPrior):
+    """Uniform on the box [low, high).
+
+    >>> Uniform([0.5, 0.5], [5, 5], names=["a", "b"]).log_prob([1.0, 1.0]).round(4).item()
+    -3.0082
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, low: Input, high: Input, names: Sequence[str] | None = None) -> None:
+        """Edges as numbers or lists, one for each parameter."""
+        self.low, self.high = same_length(low=vector(low, "low"), high=vector(high, "high"))
+        with np.errstate(over="ignore", invalid="ignore"):
+            widths = self.high - self.low
+        if not np.isfinite(widths).all():
+            raise ValueError(
+                "a uniform prior needs finite edges within float32's range; got "
+                f"low={self.low}, high={self.high}. Use Normal for an open range."
+            )
+        check_order(self.low, self.high)
+        self.names = as_names(names, len(self.low), "theta")
+
+    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """One θ."""
+        return jax.random.uniform(key, self.low.shape, minval=self.low, maxval=self.high)
+
+    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """ln π(θ)."""
+        inside = jnp.all((theta >= self.low) & (theta <= self.high))
+        volume = jnp.sum(jnp.log(jnp.asarray(self.high) - self.low))
+        return jnp.where(inside, -volume, -jnp.inf)
+
+    def step(
+        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
+    ) -> Float[Array, " theta_dim"]:
+        """A rectangular step of half-width `fraction` of the box, folded back at the walls.
+
+        At `fraction` = 1 it is exactly an independent draw.
+        """
+        t = jax.random.uniform(key, theta.shape, minval=-1.0, maxval=1.0)
+        low, high = jnp.asarray(self.low), jnp.asarray(self.high)
+        return reflect(theta + t * fraction * (high - low), low, high)
+
+    @property
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        """The box."""
+        return np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
+
+    @property
+    def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Middle and width/√12."""
+        low, high = self.support
+        return (low + high) / 2, (high - low) / np.sqrt(12)
+
+
+@known
+class Normal(AbstractPrior):
+    """Independent normal components."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, mean: Input, std: Input, names: Sequence[str] | None = None) -> None:
+        """Means and standard deviations as numbers or lists."""
+        self.mean, self.std = same_length(mean=vector(mean, "mean"), std=vector(std, "std"))
+        check_mean_and_std(self.mean, self.std)
+        self.names = as_names(names, len(self.mean), "theta")
+
+    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+        """One θ."""
+        return jnp.asarray(self.mean) + self.std * jax.random.normal(key, self.mean.shape)
+
+    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+        """ln π(θ)."""
+        return normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std))
+
+    def step(
+        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
+    ) -> Float[Array, " theta_dim"]:
+        """The autoregressive move m + √(1−f²)(θ−m) + fσξ; at f = 1 an independent draw."""
+        noise = jax.random.normal(key, theta.shape)
+        correlation = jnp.sqrt(jnp.maximum(1 - fraction**2, 0.0))
+        mean, std = jnp.asarray(self.mean), jnp.asarray(self.std)
+        return mean + correlation * (theta - mean) + fraction * std * noise
+
+    @property
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        """The whole line."""
+        edge = np.full(len(self.mean), np.inf)
+        return -edge, edge
+
+    @property
+    def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation."""
+        return np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
+
+
+def check_mean_and_std(mean: np.ndarray, std: np.ndarray) -> None:
+    """Refuse means and standard deviations that no normal distribution has."""
+    if not np.isfinite(mean).all():
+        raise ValueError(f"means must be finite numbers; got {mean}.")
+    if not (np.isfinite(std).all() and (std > 0).all()):
+        raise ValueError(f"standard deviations must be positive and finite; got {std}.")
+
+
+def check_order(low: np.ndarray, high: np.ndarray) -> None:
+    """Refuse edges that leave no room between them."""
+    if not (low < high).all():
+        raise ValueError(
+            f"low must lie below high, also in float32; got low={low}, high={high}. Swap them, or "
+            "widen the range."
+        )
+
+
+def normal_log_density(theta: Array, mean: Array, std: Array) -> Array:
+    """The logarithm of the density of independent normal components."""
+    t = (theta - mean) / std
+    return -jnp.sum(t**2) / 2 - jnp.sum(jnp.log(std)) - len(t) * LOG_ROOT_TWO_PI
