@@ -106,7 +106,7 @@ def from_files() -> Any:
             arrays[name] = np.load(f"{folder}/{name}.npy", mmap_mode="r")
         mapped = ist.Events(x=arrays["x"], theta=arrays["theta"], prior=BOX)
         # However few they are.
-        with mock.patch("inferostatic.learning.supplied.READ_WHOLE", 0):
+        with mock.patch("inferostatic.learning.dataset.build.READ_WHOLE", 0):
             return events, fitted(mapped)[1]
 
 
