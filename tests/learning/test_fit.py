@@ -476,7 +476,7 @@ def test_adam_is_adam() -> None:
         ({"weight_decay": -1e-3}, "weight_decay must not be negative"),
         ({"clip": 0.0}, "clip must be positive or None"),
         ({"patience": 0}, "patience must be a whole number"),
-        ({"patience": 3, "validation_fraction": 0.0}, "patience needs held-out events"),
+        ({"patience": 3, "validation_fraction": 0.0}, "patience needs validation events"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(knobs: dict[str, Any], sentence: str) -> None:
