@@ -52,6 +52,7 @@ class Likelihood:
         estimator: a trained potential or density; or several that were trained on different events
             (`ist.cross_fit`), whose potentials are averaged.
         x: observed events, shape (n, D), all made at one unknown θ; one event may have shape (D,).
+            With a rate there may be none, shape (0, D).
         weight: one weight for each event, of either sign.
         rate: expected number of events ν(θ), a function of θ of shape (d,); the observed number, or
             the sum of weights, then counts too (extended likelihood). Its slopes are JAX's where
