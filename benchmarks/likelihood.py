@@ -80,17 +80,9 @@ def maximum_likelihood(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
 def neyman(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
     """Intervals of the first parameter, and the p-value of every tested point."""
     first, _, third = estimator.theta_names
-    found = ist.confidence_set(
-        estimator,
-        x,
-        method="neyman",
-        parameters=first,
-        grid=TESTED,
-        simulator=TOY,
-        toys=1000,
-        fixed={third: TRUTH[2]},
-        seed=5,
-    )
+    likelihood = ist.Likelihood(estimator, x, fixed={third: TRUTH[2]})
+    method = ist.Neyman(TOY, toys=1000)
+    found = ist.confidence_set(likelihood, method, parameters=first, grid=TESTED, seed=5)
     return {
         "intervals": [found.interval(level)[0].tolist() for level in LEVELS],
         "p_values": found.p_value.tolist(),
@@ -99,7 +91,7 @@ def neyman(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
 
 def nuts(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
     """Posterior mean and standard deviation, and the Monte Carlo standard error of the mean."""
-    found = ist.posterior(estimator, x, method="nuts", draws=1000, chains=2, seed=6)
+    found = ist.posterior(estimator, x, method=ist.NUTS(draws=1000, chains=2), seed=6)
     return {
         "mean": found.mean.tolist(),
         "sd": found.std.tolist(),
@@ -109,10 +101,8 @@ def nuts(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
 
 def grid(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
     """ln L at points of the prior."""
-    from inferostatic.inference.set_likelihood import SetLikelihood
-
     thetas = PRIOR.sample(GRID_POINTS, seed=7)
-    values = SetLikelihood.of(estimator).table(x, thetas, wide=True).sum(axis=0)
+    values = ist.Likelihood(estimator, x).values(thetas)
     return {"sha256": sha256(values), "values": values.tolist()}
 
 
