@@ -3,7 +3,6 @@
 Estimators are exact instead of trained, and samples smaller; everything else is as on the page.
 """
 
-import importlib
 import re
 import textwrap
 from collections.abc import Iterator
@@ -36,9 +35,7 @@ def read(page: Path) -> str:
 
 
 def python_blocks(page: Path) -> list[str]:
-    found = re.findall(
-        r"^( *)```python\n(.*?)^\1```$", read(page), flags=re.DOTALL | re.MULTILINE
-    )
+    found = re.findall(r"^( *)```python\n(.*?)^\1```$", read(page), flags=re.DOTALL | re.MULTILINE)
     return [textwrap.dedent(block) for _, block in found]
 
 
@@ -71,7 +68,15 @@ class ExactFit:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["inference", "quickstart"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "docs/quickstart.md",
+        # Toys, NUTS and classifiers of several examples each.
+        pytest.param("docs/inference.md", marks=pytest.mark.slow),
+        pytest.param("README.md", marks=pytest.mark.slow),
+    ],
+)
 def test_the_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = ExactFit()
 
@@ -93,7 +98,37 @@ def test_the_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
     names: dict[str, Any] = {}
-    for number, block in enumerate(python_blocks(ROOT / "docs" / f"{name}.md")):
+    for number, block in enumerate(python_blocks(ROOT / name)):
         for large, small in SMALLER.items():
             block = block.replace(large, small)
-        exec(compile(block, f"{name}.md, block {number}", "exec"), names)  # noqa: S102
+        exec(compile(block, f"{name}, block {number}", "exec"), names)  # noqa: S102
+
+
+def find_names(page: Path) -> set[str]:
+    return set(re.findall(r"\bist\.([A-Za-z_][\w.]*\w|[A-Za-z_])", read(page)))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_name_exists(page: Path) -> None:
+    if page.stem == "CHANGELOG":
+        return  # which lists former names
+    missing = []
+    for name in sorted(find_names(page)):
+        found: Any = ist
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is None:
+            missing.append(f"ist.{name}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_file_exists(page: Path) -> None:
+    roots = [ROOT, ROOT / "src" / "inferostatic", ROOT / "benchmarks"]
+    paths = set(re.findall(r"`([\w/]+\.(?:py|md|txt|json))", read(page)))
+    missing = []
+    for path in sorted(paths):
+        beside = "/" not in path and list((ROOT / "src").rglob(path))
+        if not beside and not any((root / path).is_file() for root in roots):
+            missing.append(path)
+    assert missing == []
