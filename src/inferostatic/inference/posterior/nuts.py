@@ -130,7 +130,7 @@ def load_blackjax() -> Any:  # noqa: ANN401
 def sample_nuts(
     target: Target, *, draws: int, chains: int, seed: int, show: bool | None = None
 ) -> Chains:
-    """`draws` from each of `chains`, started at different places that the data do not exclude."""
+    """`draws` from each of `chains`, started at different points that the data do not exclude."""
     load_blackjax(), load_arviz()  # before the chains are run, not after
     density, mass = target.density, _first_mass(target, seed)
     mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
@@ -162,7 +162,7 @@ def _starts(target: Target, chains: int, seed: int) -> np.ndarray:
     theta = target.draw_prior(STARTING_DRAWS, seed).points
     values = target.density.log_likelihoods(theta)
     weight, _ = temper_weights(values, max(STARTING_ESS, 4 * chains))
-    # Without repetition: chains from one place could not disagree.
+    # Without repetition: chains from one point could not disagree.
     weight = (weight + 1e-12) / (weight + 1e-12).sum()
     return theta[np.random.default_rng(seed).choice(len(theta), chains, replace=False, p=weight)]
 
