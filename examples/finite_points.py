@@ -1,8 +1,8 @@
 """Events at a few benchmark points, with unequal numbers and no prior: ratios between the points.
 
 What one learns: samples that exist at a finite set of parameter points need no prior and no equal
-sizes, and no event is reweighted to make up for either. The law of the stored θ is read off the
-events themselves, and CARL and KCE are exact for it. The learned ratio is then checked between all
+sizes, and no event is reweighted to make up for either. The distribution of the stored θ is taken
+from the events, and CARL and KCE are exact for it. The learned ratio is then checked between all
 pairs of points, and at a point in between, where no events were made and the network interpolates.
 
     python examples/finite_points.py [--events 60000] [--epochs 20]

@@ -6,13 +6,13 @@ mutations S; the tree is latent. Its likelihood functions say how probable tree 
 any parameters, but not in JAX. So each event is given a partner θ' from the same prior, and the
 logarithm of its joint ratio and its joint score are stored with it. ALICE learns from the joint
 ratios and SALLY from the joint scores; CARL, beside them, from the same events without either. The
-exact law of S (Tavaré) is known, so that all three are compared with the truth.
+exact distribution of S (Tavaré) is known, so that all three are compared with the truth.
 
     pip install msprime==1.4.4
     python examples/msprime_coalescent.py [--events 4000] [--epochs 60]
 
 The parameters are the logarithms of the population's size N and of the mutation rate μ. S depends
-on their product alone: what a tree tells about each of them is lost in S.
+on their product alone: what a tree says about each of them is lost in S.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def genealogies(theta: np.ndarray, seed: int) -> "Iterator[tskit.TreeSequence]":
             SAMPLED,
             population_size=np.exp(ln_size),
             sequence_length=1,
-            # No two mutations at one place: the likelihood, and S, count each of them.
+            # No two mutations at one position: the likelihood, and S, count each of them.
             discrete_genome=False,
             random_seed=of_tree,
         )

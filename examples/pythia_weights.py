@@ -1,12 +1,13 @@
-"""Pythia's own weights as a teacher: the best statistic for the strangeness of hadronic Z decays.
+"""Joint scores from Pythia's own weights: the best statistic for strangeness in hadronic Z decays.
 
-What one learns: a large simulator that cannot be differentiated may still tell its joint score.
+What one learns: a large simulator that cannot be differentiated may still provide its joint score.
 Pythia 8 reweights each event to other parameters step by step; differences of these weights are the
 joint score, stored with the event as `joint_score`. First the latent information is checked by what
 must hold whatever the simulator does: joint ratios have the mean 1, joint scores the mean 0, and
 Cov(t, x) is the slope of the mean of x, here found by simulating directly, without weights. Then
-SALLY learns the score at the default tune from them. How much the learned statistic tells about the
-suppression of strange quarks is measured on the directly simulated events, beside counting kaons.
+SALLY learns the score at the default tune from them. The information of the learned statistic on
+the suppression of strange quarks is measured on the directly simulated events, beside that of a
+count of kaons.
 
     pip install pythia8mc==8.317.2
     python examples/pythia_weights.py [--events 20000] [--epochs 30]

@@ -67,7 +67,9 @@ def exact_estimator(
         region=Region(np.asarray(low), np.asarray(high), x_low, x_high),
         x_names=tuple(x_names or (f"x{i}" for i in range(x_dim))),
         theta_names=tuple(prior.names),
-        history=ist.History(nothing, nothing, np.ones(1), np.ones(len(strengths)), "never trained"),
+        history=ist.History(
+            nothing, nothing, np.ones(1), np.ones(len(strengths), int), "never trained"
+        ),
     )
 
 

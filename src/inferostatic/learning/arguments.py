@@ -20,7 +20,7 @@ from .training.options import Training
 
 @dataclasses.dataclass(frozen=True)
 class FitOptions:
-    """Everything that `fit` is told besides the events and the method."""
+    """The arguments of `fit` besides the events and the method."""
 
     network: Any
     members: int | None

@@ -1,4 +1,4 @@
-"""`compare`: several settings on the same events, judged by one yardstick.
+"""`compare`: several settings on the same events, ranked by one measure.
 
 Losses of different methods cannot be compared, so every setting is judged by the same question:
 find the true θ among fifteen others, at all scales (the loss of multi-scale KCE), for events that

@@ -21,8 +21,8 @@ def cross_fit(
 ) -> tuple[list[Any], list[Events]]:
     """Train on all events but a part, for each part in turn.
 
-    Where simulation is dear, no event need be set aside: `calibrated_fit(estimators, x,
-    events=held_out)` uses each event to train all estimators but one, and to calibrate that.
+    Where simulation is expensive, no event need be set aside: `calibrated_fit(estimators, x,
+    events=parts)` uses each event to train all estimators but one, and to calibrate that one.
 
     Args:
         events: to be used for both.

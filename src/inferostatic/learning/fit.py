@@ -1,4 +1,4 @@
-"""`fit`: from events or records to an estimator; `train_estimator` tells how, step by step."""
+"""`fit`: from events or records to an estimator; `train_estimator` has the steps."""
 
 from typing import overload
 

@@ -162,7 +162,7 @@ def _of_slopes(events: Events, scores: np.ndarray, prior: AbstractPrior) -> Iter
 
 
 def _functions_of_x(events: Events) -> tuple[np.ndarray, list[str]]:
-    """Bounded functions whose means tell places, widths and correlations of x, and their names."""
+    """Bounded functions whose means measure locations, widths and correlations of x, and names."""
     middle = np.median(events.x, axis=0)
     spread = np.quantile(events.x, 0.84, axis=0) - np.quantile(events.x, 0.16, axis=0)
     place = np.tanh((events.x - middle) / np.where(spread > 0, spread, 1.0))

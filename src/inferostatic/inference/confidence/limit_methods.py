@@ -80,7 +80,7 @@ class CLs(AbstractLimitMethod):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CLsb(AbstractLimitMethod):
-    """CLs+b: covers exactly, but excludes signals that the events cannot tell from background.
+    """CLs+b: covers exactly, but excludes signals to which the events are not sensitive.
 
     Args:
         toys: number of toys at each value, with and without signal; asymptotic formulae by default.

@@ -1,4 +1,4 @@
-r"""DCTR's fit: the θ whose ratio best tells the observed events from reference events.
+r"""DCTR's fit: the θ whose ratio best separates observed from reference events.
 
 With \(l=\ln r(x;\theta,\theta_\mathrm{ref})\) it minimises (`eq:cross_entropy_estimation`)
 \[J(\theta)=\langle-\ln\sigma(l)\rangle_\mathrm{observed}
@@ -37,7 +37,7 @@ class CrossEntropyFit:
         theta: the estimate, shape (d,).
         covariance: the sandwich A⁻¹ B A⁻¹ of the Hessian A of the loss and the covariance B of its
             gradient over repetitions of both samples, shape (d, d); zero for fixed parameters.
-        loss: the cross entropy at the estimate; 2 ln 2 where the ratio tells nothing.
+        loss: the cross entropy at the estimate; 2 ln 2 where the ratio separates nothing.
         reference_share: the part of each variance that the reference events make, shape (d,).
         valid: whether the minimiser converged.
         message: what it says about convergence.
@@ -152,7 +152,7 @@ def cross_entropy_fit(
     starts: int = 1,
     throw: bool = True,
 ) -> CrossEntropyFit:
-    r"""Fit θ to observed events by telling them from reference events (DCTR's fit).
+    r"""Fit θ by classifying observed against reference events (DCTR's fit).
 
     With many reference events made near the truth, its error is that of the maximum likelihood; a
     far reference is less efficient, since the ratio saturates.

@@ -148,7 +148,7 @@ class Problem:
         return self.free & ((theta - self.low < margin) | (self.high - theta < margin))
 
     def verdict(self, minuit: Any) -> tuple[bool, str]:  # noqa: ANN401
-        """Whether the fit is good, and a sentence."""
+        """Whether the fit is good, and a message."""
         valid = bool(minuit.valid and minuit.covariance is not None)
         message = "converged"
         if not minuit.valid:

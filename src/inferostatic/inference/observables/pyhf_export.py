@@ -116,7 +116,7 @@ class PyhfWorkspace:
         return _pyhf().Workspace(self.workspace).model()
 
     def data(self) -> list[float]:
-        """Observed content of the bins followed by the auxiliary data, as pyhf wants them."""
+        """Observed content of the bins followed by the auxiliary data, as pyhf takes them."""
         return list(_pyhf().Workspace(self.workspace).data(self.model()))
 
     def interval(self, level: float = ONE_SIGMA) -> np.ndarray:

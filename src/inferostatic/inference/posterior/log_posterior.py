@@ -1,6 +1,6 @@
 r"""The density that a posterior is drawn from, \(\ln\pi(\theta)+\ln L(\theta)\), and coordinates.
 
-A sampler wants all of ℝᵏ. Each bounded component is mapped to the line (a logit between two edges,
+A sampler needs all of ℝᵏ. Each bounded component is mapped to the line (a logit between two edges,
 a logarithm beyond one) and the Jacobian of the map is counted. Fixed parameters stay where they
 are: the posterior is then that of the others, given these values.
 """

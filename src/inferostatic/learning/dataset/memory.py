@@ -58,7 +58,7 @@ class MemoryExamples(AbstractExampleSource):
 
 
 class MemoryDataset(AbstractDataset):
-    """Stored events (`rows`, supervised afresh in every epoch) or fixed `records`, in memory."""
+    """Stored events (`rows`, supervised fresh in every epoch) or fixed `records`, in memory."""
 
     x: np.ndarray
     weight: np.ndarray

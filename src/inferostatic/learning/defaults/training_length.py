@@ -1,7 +1,7 @@
 """How long to train and in which batches, from the number of events.
 
 Fitted by eye to the best of many trainings on problems with exact truth, from 1,000 to 1,000,000
-events: ten times the events want 2.6 times the steps, in batches twice as large.
+events: ten times the events need 2.6 times the steps, in batches twice as large.
 """
 
 import dataclasses

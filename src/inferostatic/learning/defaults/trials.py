@@ -1,4 +1,4 @@
-"""Short trainings in which open settings are tried, and how the best is told from chance.
+"""Short trainings in which open settings are tried, and how the best is distinguished from chance.
 
 Candidates are trained side by side in one compiled batch, for a shorter time and, where events are
 many, on a part of them. All are judged on the same validation events with the same candidate sets,
@@ -19,7 +19,7 @@ from ..training.options import Training
 TRY_ALL = 15_000
 #: Training events that they get where there are more.
 TRY_ON = 10_000
-#: Validation events below which nothing can be told apart.
+#: Validation events below which no difference is significant.
 FEWEST_VALIDATION_EVENTS = 20
 #: Standard errors by which a candidate must be better to displace one that is preferred.
 CLEARLY = 3.0
