@@ -157,13 +157,14 @@ class Rise:
             total -= channel.rate_term(self._toys.theta[None], part.totals)
         return total
 
-    def at_truth(self) -> np.ndarray:
-        """ln L of every toy at its own θ, without constraints, shape (t,)."""
-        total = np.zeros(len(self._toys.measured))
+    def at_truth(self, which: np.ndarray) -> np.ndarray:
+        """ln L of some toys at their own θ, without constraints, shape (number of these,)."""
+        total = np.zeros(len(which))
         channels = zip(self._model.channels, self._toys.channels, self._at_truth, strict=True)
         for channel, part, table in channels:
-            total += part.add_up(table.astype(np.float64))[:, 0]
-            total += channel.rate_term(self._toys.theta[None], part.totals)[:, 0]
+            phi = table.astype(np.float64)[part.rows[which], 0]
+            total += np.sum(part.weight[which] * phi, axis=1)
+            total += channel.rate_term(self._toys.theta[None], part.totals[which])[:, 0]
         return total
 
 
@@ -205,7 +206,7 @@ def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMa
     late = np.flatnonzero(alone)
     if len(late):
         found = model.maximum(toys.data(late), theta[late])
-        value[late], theta[late] = found.value - rise.at_truth()[late], found.theta
+        value[late], theta[late] = found.value - rise.at_truth(late), found.theta
         converged[late] = found.converged
     return ToyMaxima(value, theta, converged, guess)
 
