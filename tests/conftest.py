@@ -17,7 +17,7 @@ if metadata.version("jaxlib").startswith("0.10."):
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
-from jaxtyping import install_import_hook
+from jaxtyping import install_import_hook  # noqa: E402
 
 # The public shell (events, fit, estimator, inference) checks its input itself, with sentences that
 # tests look for; shapes are checked in everything behind it.

@@ -73,6 +73,7 @@ def test_wilks_is_wrong_at_the_bound_and_right_away_from_it():
 # The estimator may be wrong.
 
 
+@pytest.mark.slow
 def test_neyman_covers_with_a_wrong_estimator_of_single_events_and_wilks_does_not():
     wrong = exact_dirichlet(stretch=2.0, tilt=np.array([0.5, -0.3, 0.0]))
     theta = np.array([1.5, 3.0, 2.0])
