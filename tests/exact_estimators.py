@@ -4,6 +4,7 @@ An exact potential is a network that computes ln p(x; θ) itself, so that every 
 known answer is due to what is done with it.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
@@ -89,6 +90,12 @@ def exact_normal(*, dim=1, width=3.0, stretch=1.0, tilt: Any = 0.0, members=1) -
 
 
 def _wrong(f: LogP, stretch: float, tilt: Any) -> LogP:
+    return _same_wrong(f, stretch, tuple(tilt) if np.ndim(tilt) else tilt)
+
+
+@functools.cache
+def _same_wrong(f: LogP, stretch: float, tilt: Any) -> LogP:
+    """The same function for the same numbers, so that what was compiled for it is used again."""
     return lambda x, theta: stretch * f(x, theta) + jnp.sum(jnp.asarray(tilt) * theta)
 
 

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
+from exact_estimators import as_direct, dirichlet, exact_estimator
+from random_estimators import random_estimator
 
 TOY = ist.toys.Dirichlet(3)
 PRIOR = ist.Uniform([0.5] * 3, [5.0] * 3, names=["a", "b", "c"])
@@ -59,17 +61,17 @@ def _as_a_user() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def potential() -> ist.Estimator:
-    return fit(EVENTS, ist.CARL())
+    return exact_estimator(dirichlet, PRIOR, X.min(axis=0), X.max(axis=0), x_names=EVENTS.x_names)
 
 
 @pytest.fixture(scope="module")
-def direct_ratio() -> ist.RatioEstimator:
-    return fit(EVENTS, ist.CARL(), network=ist.DirectRatio(ist.MLP((4,))))
+def direct_ratio(potential: ist.Estimator) -> ist.RatioEstimator:
+    return as_direct(ist.RatioEstimator, potential)
 
 
 @pytest.fixture(scope="module")
-def direct_score() -> ist.ScoreEstimator:
-    return fit(EVENTS, KSE, network=ist.DirectScore(ist.MLP((4,))))
+def direct_score(potential: ist.Estimator) -> ist.ScoreEstimator:
+    return as_direct(ist.ScoreEstimator, potential)
 
 
 # Wrong shapes.
@@ -131,11 +133,11 @@ def test_swapped_arguments_of_an_estimator(potential: ist.Estimator) -> None:
 
 
 def test_swapped_arguments_with_other_numbers_of_columns() -> None:
-    narrow = fit(ist.Events(x=X[:, :2], theta=THETA, prior=PRIOR), ist.CARL())
+    narrow = random_estimator(ist.Potential(ist.MLP((4,))))
     refused(
         ValueError,
-        lambda: narrow.score(THETA, X[:, :2]),
-        "got x of shape (300, 3) and theta of shape (300, 2)",
+        lambda: narrow.score(THETA[:, :2], X),
+        "got x of shape (300, 2) and theta of shape (300, 3)",
         "They look swapped: the order is (x, theta).",
     )
 

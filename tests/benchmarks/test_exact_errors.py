@@ -9,6 +9,8 @@ from benchmarks.exact_errors import TOYS, task_errors, toy_errors
 import inferostatic as ist
 from benchmarks import exact_errors
 
+pytestmark = pytest.mark.slow  # of benchmarks, not of the package
+
 NAME = "Poisson counts (discrete)"
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # of benchmarks, not of the package
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 

@@ -10,6 +10,8 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 latent = importlib.import_module("pythia_latent")
 
+pytestmark = pytest.mark.slow  # of benchmarks, not of the package
+
 #: Of ten observables the first two follow θ, with slopes and widths that differ.
 SLOPE, WIDTH = np.array([4.0, -2.0]), np.array([2.0, 0.5])
 FAR = 4.2

@@ -25,6 +25,8 @@ import inferostatic as ist
 from inferostatic.models.features.features import IdentityMap
 from inferostatic.models.potential import PotentialModel
 
+pytestmark = pytest.mark.slow  # of benchmarks, not of the package
+
 THETA = {
     "two_moons": [0.3, 0.4],
     "slcp": [0.5, -1.0, -1.2, 0.8, 0.6],

@@ -6,7 +6,6 @@ import pytest
 import inferostatic as ist
 from exact_estimators import exact_dirichlet
 from inferostatic.inference.centre import centre, centring_report
-from random_estimators import random_estimator
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +42,3 @@ def test_centring_twice_is_centring_once(events) -> None:
     twice = centre(once, events)
     x, theta = events.x[:20], events.theta[:20]
     np.testing.assert_array_equal(once.score(x, theta), twice.score(x, theta))
-
-
-def test_bad_input_gets_a_sentence(events) -> None:
-    with pytest.raises(TypeError, match="centre needs a potential"):
-        centre(random_estimator(ist.DirectScore(ist.MLP((4,)))), events)
-    with pytest.raises(TypeError, match="centre takes ist.Events"):
-        centre(exact_dirichlet(), events.x)
-    with pytest.raises(ValueError, match="at least 400 simulated events; got 10"):
-        centre(exact_dirichlet(), events[:10])
-    with pytest.raises(TypeError, match="centring_report needs a potential"):
-        centring_report(random_estimator(ist.DirectScore(ist.MLP((4,)))), events)

@@ -35,20 +35,33 @@ def find_error(estimator: ist.Estimator) -> float:
     return float(np.mean((estimator.log_ratio(x, theta0, theta1) - exact) ** 2) / exact.var())
 
 
+@pytest.mark.slow
 def test_latent_information_that_events_carry_pays_without_asking(events: ist.Events) -> None:
     """With 500 events both a joint density and joint scores more than halve the error of ln r."""
     events = events[:500]
-    found = {
-        name: ist.fit(given, method, network=NETWORK, training=TRAINING, seed=2)
+    errors = {
+        name: find_error(ist.fit(given, method, network=NETWORK, training=TRAINING, seed=2))
         for name, given, method in (
             ("labels", events, ist.KCE()),
             ("density", events, None),
             ("scores", keep_scores(events), None),
         )
     }
-    errors = {name: find_error(estimator) for name, estimator in found.items()}
     assert errors["density"] < errors["labels"] / 2
     assert errors["scores"] < errors["labels"] / 2
+
+
+def test_the_method_follows_what_the_events_carry_and_is_reported(events: ist.Events) -> None:
+    once = ist.Training(epochs=1, batch_size=64, progress_bar=False)
+    events, network = events[:500], ist.MLP((8,))
+    found = {
+        name: ist.fit(given, method, network=network, training=once, seed=2)
+        for name, given, method in (
+            ("labels", events, ist.KCE()),
+            ("density", events, None),
+            ("scores", keep_scores(events), None),
+        )
+    }
     assert str(found["density"].method) == "latent KCE"
     assert str(found["scores"].method) == "Mix(1 KCE + 1 SALLY)"
     assert found["labels"].history.choices == ()
@@ -56,7 +69,7 @@ def test_latent_information_that_events_carry_pays_without_asking(events: ist.Ev
     (scores,) = found["scores"].history.choices
     assert density.startswith("method: latent KCE, because the events carry a joint density")
     assert scores.startswith("method: KCE with the stored joint scores as a second teacher")
-    again = ist.fit(events, start=found["labels"], training=ist.Training(epochs=1), seed=2)
+    again = ist.fit(events, start=found["labels"], training=once, seed=2)
     assert str(again.method) == "KCE"
 
 

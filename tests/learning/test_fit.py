@@ -742,6 +742,7 @@ def dirichlet_errors(estimator: ist.Estimator) -> tuple[float, float]:
 BOX = ist.Uniform([1.0] * 3, [4.0] * 3)
 
 
+@pytest.mark.slow
 def test_kce_finds_the_dirichlet() -> None:
     events = ist.simulate(ist.toys.Dirichlet(), BOX, COUNT, seed=1)
     score, log_ratio = dirichlet_errors(

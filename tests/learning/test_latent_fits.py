@@ -38,6 +38,7 @@ def error(estimator: ist.Estimator | ist.RatioEstimator, pairs: dict[str, np.nda
     return float(np.mean(np.square(found - exact)) / exact.var())
 
 
+@pytest.mark.slow
 def test_latent_information_is_worth_many_events(
     events: ist.Events, pairs: dict[str, np.ndarray]
 ) -> None:

@@ -124,7 +124,7 @@ def poisson_cls(number, signal, background, mu):
     return with_signal / stats.poisson.cdf(number, background)
 
 
-@pytest.mark.parametrize("counts", [(4,), (0,), (3, 1)])
+@pytest.mark.parametrize("counts", [pytest.param((4,), marks=pytest.mark.slow), (0,), (3, 1)])
 def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     """Two channels of the same ratio of signal to background are as one with their sum."""
     toys, values = 3000, np.array([0.4, 0.8, 1.2, 1.6, 2.0])
@@ -199,7 +199,7 @@ def normal_limit(mean, error):
     return root(lambda mu: normal_cls(mean, error, mu) - 0.05, start, start + 9 * error)
 
 
-@pytest.mark.parametrize("shift", [-0.1, 0.3])
+@pytest.mark.parametrize("shift", [-0.1, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_the_limit_of_two_normal_channels_is_that_of_their_mean(shift):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(12, 1)), 2.5 * rng.normal(size=(60, 1))

@@ -249,6 +249,7 @@ def coverage_p_values(make, simulator, theta, count, **options):
     return np.array(values)
 
 
+@pytest.mark.slow
 def test_p_values_of_few_extended_events_are_uniform():
     """With some data sets that are empty: then only the number counts."""
 
@@ -262,6 +263,7 @@ def test_p_values_of_few_extended_events_are_uniform():
     assert found.mean() < 0.5 + 4 / np.sqrt(12 * 120) + 0.06
 
 
+@pytest.mark.slow
 def test_p_values_of_weighted_channels_with_a_measured_shift_are_uniform():
     weights = np.random.default_rng(1).gamma(2.0, 0.5, 12)
 

@@ -168,39 +168,6 @@ def test_without_an_asimov_set_the_limit_is_one_sided():
     assert np.isnan(limit.expected).all()
 
 
-TOYS = {"toys": 5, "simulator": normal}
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({}, "needs the Asimov data set"),
-        ({"method": "cls"}, r"method must be ist.CLs\(…\) or ist.CLsb\(…\); got str"),
-        ({"parameter": "mass"}, "is no parameter"),
-        ({"fixed": {"theta0": 0.0}, "parameter": "theta0"}, "is fixed, so it has no limit"),
-        ({"background": 7.0}, "background must be a value of theta0"),
-        ({"cls": {"toys": 100}}, "give simulator="),
-        ({"cls": {"asimov": [[np.nan, 0.0]]}}, "Give finite observables"),
-        ({"level": 95}, "between 0 and 1"),
-        ({"cls": TOYS, "scan": [1.0]}, "at least two values"),
-        ({"cls": TOYS, "scan": [1.0, 9.0]}, "must lie in the trained region"),
-        ({"scan": [1.0, 2.0]}, "scan holds values to test with toys"),
-        ({"cls": {"pool": 100}}, "pool is for toys"),
-    ],
-)
-def test_bad_input_gets_a_sentence(change, sentence):
-    given: dict = {"parameter": 0} | change
-    fixed = given.pop("fixed", None)
-
-    def build():
-        if "cls" in given:
-            given["method"] = ist.CLs(**given.pop("cls"))
-        return upper_limit(ist.Likelihood(PAIR, np.zeros((1, 2)), fixed=fixed), **given)
-
-    with pytest.raises((ValueError, TypeError), match=sentence):
-        build()
-
-
 def test_a_limit_beyond_the_region_is_told():
     with pytest.warns(UserWarning, match="no limit was found between"):
         limit = upper_limit(NORMAL, np.full((1, 1), 2.8), 0, ist.CLsb(), background=0.0)

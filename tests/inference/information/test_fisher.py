@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
@@ -341,51 +340,6 @@ def test_moments_in_parts_are_those_of_the_whole() -> None:
 # Bad input.
 
 X = dirichlet(100)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "sentence"),
-    [
-        ({"x": X, "theta": THETA, "seed": 1}, TypeError, "n and seed belong to a simulator"),
-        ({"x": X, "theta": THETA, "n": 100}, TypeError, "here x are events"),
-        ({"x": TOY, "theta": THETA}, TypeError, "needs a seed"),
-        ({"x": TOY, "theta": THETA, "n": 0, "seed": 1}, ValueError, "n must be at least 1"),
-        ({"x": type(TOY), "theta": THETA}, TypeError, "simulator must be a function"),
-        (
-            {"x": TOY, "theta": THETA, "weight": np.ones(5), "seed": 1},
-            TypeError,
-            "weight belongs to events",
-        ),
-        ({"x": X, "theta": [1.0, 2.0]}, ValueError, "each of a, b, c; got shape"),
-        ({"x": X, "theta": [9.0, 2.0, 2.0]}, ValueError, "trained region"),
-        ({"x": X, "theta": [np.nan, 2.0, 2.0]}, ValueError, "theta has NaN or infinite"),
-        ({"x": X[:0], "theta": THETA}, ValueError, "no events"),
-        ({"x": X[:1], "theta": THETA}, ValueError, "many of them"),
-        ({"x": X[0], "theta": THETA}, ValueError, "two axes"),
-        ({"x": X[:, :2], "theta": THETA}, ValueError, "must have 3 observables"),
-        ({"x": X + [[np.nan, 0, 0]], "theta": THETA}, ValueError, "NaN or infinite"),
-        ({"x": X, "theta": THETA, "weight": np.ones(5)}, ValueError, "weight must have shape"),
-        ({"x": X, "theta": THETA, "weight": -np.ones(100)}, ValueError, "sum must be positive"),
-        ({"x": X, "theta": THETA, "weight": np.full(100, np.inf)}, ValueError, "finite weight"),
-    ],
-)
-def test_bad_input_gets_a_sentence(arguments, error, sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
-        fisher(exact_dirichlet(), **arguments)
-
-
-def test_estimators_without_a_score_are_refused() -> None:
-    ratio = random_estimator(ist.DirectRatio(ist.MLP((8,)), ist.Raw()))
-    with pytest.raises(TypeError, match=r"needs a score.*got RatioEstimator"):
-        fisher(ratio, X, THETA)
-    with pytest.raises(TypeError, match="got the class Estimator itself"):
-        fisher(ist.Estimator, X, THETA)  # pyright: ignore[reportArgumentType]
-
-
-def test_columns_in_another_order_are_refused() -> None:
-    table = pd.DataFrame(X, columns=["x2", "x1", "x0"])
-    with pytest.raises(ValueError, match="but the order here is x0, x1, x2"):
-        fisher(exact_dirichlet(), table, THETA)
 
 
 def test_events_outside_the_trained_range_and_few_events_are_warned_about() -> None:

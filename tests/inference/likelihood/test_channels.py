@@ -190,21 +190,3 @@ def test_the_profile_of_a_sum():
     error = np.sqrt(covariance[2, 2])
     q = fit.profile("nuisance", [theta[2] - error, theta[2] + 2 * error]).q
     np.testing.assert_allclose(q, [1.0, 4.0], rtol=0.02)
-
-
-def test_what_is_refused():
-    one = ist.Likelihood(ONE, X1)
-    far = ist.Likelihood(channel(("a",), M3, S3, low=5.0, high=6.0), X3)
-    with pytest.raises(ValueError, match="of a do not overlap"):
-        _ = one + far
-    with pytest.raises(ValueError, match="of a do not overlap"):
-        _ = one.fix(a=0.1) + ist.Likelihood(TWO, X2, fixed={"a": 0.2})
-    with pytest.raises(ValueError, match="of mu do not overlap"):
-        _ = one.bound(mu=(0, 1)) + ist.Likelihood(TWO, X2, bounds={"mu": (2, 3)})
-    touching = ist.Likelihood(channel(("a",), M3, S3, low=4.0, high=6.0), X3)
-    with pytest.raises(ValueError, match="of a do not overlap"):
-        _ = one + touching
-    with pytest.raises(ValueError, match="every parameter is fixed"):
-        _ = one.fix(a=0.0) + ist.Likelihood(ONE, X1, fixed={"mu": 0.0})
-    with pytest.raises(TypeError, match="unsupported operand"):
-        _ = one + 1  # pyright: ignore[reportOperatorIssue]

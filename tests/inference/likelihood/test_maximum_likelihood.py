@@ -6,7 +6,6 @@ known answer is the fit's own.
 
 import dataclasses
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -270,82 +269,3 @@ def test_without_iminuit_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "iminuit", None)
     with pytest.raises(ImportError, match=r"pip install 'inferostatic\[inference\]'"):
         ist.maximum_likelihood(GAUSSIAN, gaussian_events(5))
-
-
-X = gaussian_events(8)
-WITH_NAN = np.where(np.arange(8)[:, None] == 3, np.nan, X)
-SHUFFLED = pd.DataFrame(X, columns=["q", "p", "r"])
-DIRECT = ist.RatioEstimator(**vars(GAUSSIAN))
-
-MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] = {
-    "NaN": (GAUSSIAN, WITH_NAN, {}, ValueError, ["x has NaN", "row 3", "Remove or repair"]),
-    "no events": (GAUSSIAN, X[:0], {}, ValueError, ["no observed events"]),
-    "an empty list": (GAUSSIAN, [], {}, ValueError, ["x is empty"]),
-    "a part of one event": (
-        GAUSSIAN,
-        X[0, :2],
-        {},
-        ValueError,
-        ["(events, observables)", "for one event x[None, :]"],
-    ),
-    "too few columns": (
-        GAUSSIAN,
-        X[:, :2],
-        {},
-        ValueError,
-        ["x must have 3 observables", "got shape (8, 2)"],
-    ),
-    "columns in another order": (
-        GAUSSIAN,
-        SHUFFLED,
-        {},
-        ValueError,
-        ["columns of x are q, p, r", "x[['p', 'q', 'r']]"],
-    ),
-    "values beyond float32": (GAUSSIAN, X * 1e39, {}, ValueError, ["x exceeds float32"]),
-    "events in place of their x": (
-        GAUSSIAN,
-        ist.Events(x=X, theta=X),
-        {},
-        TypeError,
-        ["set of Events", ".x or .theta"],
-    ),
-    "a direct estimator": (
-        DIRECT,
-        X,
-        {},
-        TypeError,
-        ["needs a potential (ist.Estimator)", "ist.fit(events, seed=…)", "got RatioEstimator"],
-    ),
-    "nothing": (None, X, {}, TypeError, ["needs a potential", "got None"]),
-    "x first": (X, GAUSSIAN, {}, TypeError, ["needs a potential", "got ndarray"]),
-    "a start with too few values": (
-        GAUSSIAN,
-        X,
-        {"start": [1.0, 2.0]},
-        ValueError,
-        ["a value for each of a, b, c", "(2,)"],
-    ),
-    "a start outside the region": (
-        GAUSSIAN,
-        X,
-        {"start": [1, 2, 9]},
-        ValueError,
-        ["trained region", "[0.5, 0.5, 0.5] to [6.0, 6.0, 6.0]", "got [1.0, 2.0, 9.0]"],
-    ),
-    "a start of NaN": (GAUSSIAN, X, {"start": [1, 2, np.nan]}, ValueError, ["start has NaN"]),
-}
-
-
-@pytest.mark.parametrize(
-    ("estimator", "x", "options", "kind", "fragments"), MISUSES.values(), ids=MISUSES
-)
-def test_misuse_is_answered_by_a_sentence(
-    estimator: Any, x: Any, options: dict[str, Any], kind: type[Exception], fragments: list[str]
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(kind) as caught:
-            ist.maximum_likelihood(estimator, x, **options)
-    for fragment in fragments:
-        assert fragment in str(caught.value)

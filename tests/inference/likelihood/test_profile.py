@@ -1,8 +1,6 @@
 """Weights, rates, constraints, fixed parameters, intervals and contours, against closed forms."""
 
 import math
-import warnings
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -246,64 +244,8 @@ def test_an_interval_ends_at_the_edge_of_the_region():
 
 # Misuse.
 
-MISUSES = {
-    "weights of the wrong number": (
-        {"weight": np.ones(3)},
-        ["(200,), one value for each event", "(3,)"],
-    ),
-    "weights of NaN": ({"weight": np.full(200, np.nan)}, ["weight has NaN"]),
-    "weights that cancel": ({"weight": np.full(200, -1.0)}, ["sum must be positive", "-200"]),
-    "a constraint of an unknown parameter": (
-        {"constraints": {"b": (0, 1)}},
-        ["'b'", "theta0, theta1"],
-    ),
-    "a constraint without a width": (
-        {"constraints": {"theta1": (0.0, 0.0)}},
-        ["(mean, standard deviation)", "theta1"],
-    ),
-    "a fixed value outside": ({"fixed": {"theta0": 9.0}}, ["trained region, -3 to 3", "9.0"]),
-    "a fixed NaN": ({"fixed": {"theta0": np.nan}}, ["trained region", "nan"]),
-    "nothing left to fit": (
-        {"fixed": {"theta0": 0.0, "theta1": 0.0}},
-        ["every parameter is fixed"],
-    ),
-    "a rate that is negative somewhere": (
-        {"rate": lambda theta: theta[0] + 0.1},
-        ["rate must be positive", "θ ="],
-    ),
-    "a rate of NumPy that is negative somewhere": (
-        {"rate": lambda theta: float(theta[0]) + 0.1},
-        ["rate must be positive", "θ ="],
-    ),
-    "a rate of NumPy that fails somewhere": (
-        {"rate": lambda theta: math.sqrt(theta[0] + 0.1)},
-        ["rate failed", "shape (2,)"],
-    ),
-    "a rate that fails": (
-        {"rate": lambda theta: {}[0]},
-        ["rate failed", "shape (2,)"],
-    ),
-    "no starts": ({"starts": 0}, ["starts must be at least 1"]),
-}
 
-
-@pytest.mark.parametrize(("options", "fragments"), MISUSES.values(), ids=MISUSES)
-def test_misuse_is_answered_by_a_sentence(options, fragments):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=r".") as caught:
-            fit(NORMAL, X, **options)
-    for fragment in fragments:
-        assert fragment in str(caught.value)
-
-
-def test_wrong_kinds_are_answered_by_a_sentence():
-    number: Any = 100.0
-    listed: Any = ["theta0"]
-    with pytest.raises(TypeError, match="rate must be a function"):
-        fit(NORMAL, X, rate=number)
-    with pytest.raises(TypeError, match="fixed must be a dictionary"):
-        fit(NORMAL, X, fixed=listed)
+def test_questions_to_a_fit_that_make_no_sense_are_refused():
     result = fit(NORMAL, X)
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         result.interval(68)

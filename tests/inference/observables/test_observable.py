@@ -150,31 +150,3 @@ def test_a_direct_score_network_serves_too():
     np.testing.assert_array_equal(
         observable(direct, POINT)(X[:50]), observable(DIRICHLET, POINT)(X[:50])
     )
-
-
-def test_misuse_is_answered_by_a_sentence():
-    wrong: Any = ist.RatioEstimator(**vars(exact_normal()))
-    with pytest.raises(TypeError, match="needs a score.*got RatioEstimator"):
-        observable(wrong, [0.0])
-    with pytest.raises(ValueError, match="theta_ref must lie in the trained region"):
-        observable(NORMAL, [7.0])
-    with pytest.raises(ValueError, match="'d' is no parameter.* a, b, c"):
-        observable(DIRICHLET, POINT, direction="d")
-    with pytest.raises(ValueError, match=r"direction must be a vector.*\[0, 0, 0\]"):
-        observable(DIRICHLET, POINT, direction=[0, 0, 0])
-    with pytest.raises(ValueError, match=r"shape \(3, 3\); got shape \(2, 2\)"):
-        observable(DIRICHLET, POINT, direction="a", information=np.eye(2))
-    with pytest.raises(ValueError, match="positive definite"):
-        observable(DIRICHLET, POINT, direction="a", information=np.zeros((3, 3)))
-    with pytest.raises(ValueError, match="direction must name one of a, b, c"):
-        observable(DIRICHLET, POINT, information=np.eye(3))
-    with pytest.raises(ValueError, match="all 50 events together .* simulate more"):
-        choose_bins(np.zeros((50, 1)))
-    with pytest.raises(ValueError, match="values has NaN"):
-        choose_bins(np.full((500, 1), np.nan))
-    with pytest.raises(ValueError, match="no events to choose bins from"):
-        choose_bins(np.zeros((0, 1)))
-    with pytest.raises(ValueError, match="sum must be positive"):
-        choose_bins(np.zeros((500, 1)), weight=-np.ones(500))
-    with pytest.raises(ValueError, match="max_relative_error must be positive"):
-        choose_bins(np.zeros((500, 1)), max_relative_error=0)

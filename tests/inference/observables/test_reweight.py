@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
@@ -200,28 +199,6 @@ def test_events_that_lack_a_part_of_the_target_are_flagged_by_the_mean() -> None
 # Bad input.
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"x": X[:0]}, "no events"),
-        ({"x": X[0]}, "two axes"),
-        ({"x": X[:9, :2]}, "must have 3 observables"),
-        ({"x": X[:9] + [[np.nan, 0, 0]]}, "NaN or infinite"),
-        ({"theta_to": [1.0, 2.0]}, "expected x with 3 columns"),
-        ({"theta_to": [np.nan, 2.0, 2.0]}, "theta has NaN or infinite"),
-        ({"theta_from": np.tile(FROM, (7, 1))}, "give one θ for each event"),
-        ({"x": X[:1], "theta_from": np.tile(FROM, (7, 1))}, "repeat the event"),
-        ({"weight": np.ones(5)}, "weight must have shape"),
-        ({"weight": np.full(100, np.nan)}, "finite weight"),
-        ({"weight": -np.ones(100)}, "sum must be positive"),
-    ],
-)
-def test_bad_input_gets_a_sentence(arguments, sentence: str) -> None:
-    usual = {"x": X[:100], "theta_from": FROM, "theta_to": TO}
-    with pytest.raises(ValueError, match=sentence):
-        reweight(EXACT, **(usual | arguments))
-
-
 def test_negative_weights_that_prevail_at_the_target_are_refused() -> None:
     weight = np.where(X[:, 0] > 0.6, -3.0, 1.0)
     with pytest.raises(ValueError, match="events of negative weight prevail"):
@@ -231,11 +208,3 @@ def test_negative_weights_that_prevail_at_the_target_are_refused() -> None:
 def test_points_outside_the_trained_region_are_warned_about() -> None:
     with pytest.warns(UserWarning, match="theta lies outside the trained region"):
         reweight(exact_dirichlet(high=2.2), X, FROM, TO)
-
-
-def test_other_estimators_and_columns_are_refused() -> None:
-    score = random_estimator(ist.DirectScore(ist.MLP((8,)), ist.Raw()))
-    with pytest.raises(TypeError, match=r"needs a log ratio.*got ScoreEstimator"):
-        reweight(score, X, FROM, TO)
-    with pytest.raises(ValueError, match="but the order here is x0, x1, x2"):
-        reweight(EXACT, pd.DataFrame(X, columns=["x2", "x1", "x0"]), FROM, TO)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from scipy import integrate
 from scipy.special import gammaln
 
 import inferostatic as ist
-from exact_estimators import as_direct, exact_dirichlet, exact_normal
+from exact_estimators import exact_dirichlet, exact_normal
 from inferostatic.estimator.history import Region
 from inferostatic.inference.likelihood.event_sum import CHUNK_EVENTS
 from inferostatic.inference.posterior import importance, nuts
@@ -370,86 +369,6 @@ def test_the_likelihood_is_flattened_until_enough_draws_count() -> None:
 
 ONE = exact_normal()
 X = np.array([[0.5], [1.0]])
-
-MISUSES: dict[str, tuple[Any, Any, dict[str, Any], type[Exception], list[str]]] = {
-    "NaN": (ONE, [[np.nan]], {}, ValueError, ["x has NaN", "row 0", "Remove or repair"]),
-    "no events": (ONE, X[:0], {}, ValueError, ["no observed events"]),
-    "many events of one observable": (ONE, [0.5, 1.0], {}, ValueError, ["[:, None]"]),
-    "too many columns": (ONE, [[1.0, 2.0]], {}, ValueError, ["1 observables", "(1, 2)"]),
-    "a direct estimator": (
-        as_direct(ist.RatioEstimator, ONE),
-        X,
-        {},
-        TypeError,
-        ["needs a potential", "got RatioEstimator"],
-    ),
-    "no prior": (
-        dataclasses.replace(ONE, prior=None),
-        X,
-        {},
-        ValueError,
-        ["without a prior", "prior=ist.Uniform"],
-    ),
-    "another kind of prior": (ONE, X, {"prior": (0, 1)}, TypeError, ["prior must be", "got tuple"]),
-    "a prior of another dimension": (
-        ONE,
-        X,
-        {"prior": ist.Uniform([0, 0], [1, 1])},
-        ValueError,
-        ["has 1 parameters (theta0), the prior 2"],
-    ),
-    "a prior in another order": (
-        DIRICHLET,
-        dirichlet_events(2),
-        {"prior": ist.Uniform([1] * 3, [2] * 3, names=["b", "a", "c"])},
-        ValueError,
-        ["order is a, b, c"],
-    ),
-    "a grid of three": (
-        DIRICHLET,
-        dirichlet_events(2),
-        {"method": ist.Grid()},
-        ValueError,
-        ["one or two free parameters", "ist.NUTS()"],
-    ),
-    "no such method": (
-        ONE,
-        X,
-        {"method": "nuts"},
-        TypeError,
-        ["ist.Grid(…), ist.NUTS(…) or ist.Importance(…)"],
-    ),
-    "NUTS on points": (
-        ONE,
-        X,
-        {"method": ist.NUTS(), "prior": Discrete([[0.0], [1.0]])},
-        ValueError,
-        ["finite set of points", "ist.Grid()"],
-    ),
-    "a seed of text": (ONE, X, {"seed": "1"}, TypeError, ["seed must be an int"]),
-}
-
-
-@pytest.mark.parametrize(
-    ("estimator", "x", "options", "kind", "fragments"), MISUSES.values(), ids=MISUSES
-)
-def test_misuse_is_answered_by_a_sentence(
-    estimator: Any, x: Any, options: dict[str, Any], kind: type[Exception], fragments: list[str]
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(kind) as caught:
-            posterior(estimator, x, **{"seed": 1, **options})  # pyright: ignore[reportArgumentType]
-    for fragment in fragments:
-        assert fragment in str(caught.value)
-
-
-@pytest.mark.parametrize("method", [ist.Grid, ist.NUTS, ist.Importance])
-def test_without_draws_there_are_no_samples(method: Any) -> None:
-    with pytest.raises(ValueError, match="draws must be at least 1"):
-        method(draws=0)
-    with pytest.raises(ValueError, match="chains must be at least 1"):
-        ist.NUTS(chains=0)
 
 
 def test_levels_are_probabilities() -> None:

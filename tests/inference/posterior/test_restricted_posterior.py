@@ -11,6 +11,13 @@ EDGE = np.full(2, 60.0)
 METHODS = [ist.Grid(), ist.NUTS(draws=4000, chains=4), ist.Importance(draws=2000)]
 NAMES = ["grid", "nuts", "importance"]
 every_method = pytest.mark.parametrize("method", METHODS, ids=NAMES)
+#: NUTS has its quick tests with channels and a constraint, with bounds and a fixed parameter, and
+#: with a rate in test_rate.py: compiling it is most of its time.
+nuts_is_slow = pytest.mark.parametrize(
+    "method",
+    [METHODS[0], pytest.param(METHODS[1], marks=pytest.mark.slow), METHODS[2]],
+    ids=NAMES,
+)
 
 
 def nothing(x, theta):
@@ -56,7 +63,7 @@ def agree(found, mean, std):
         np.testing.assert_allclose(found.std, std, atol=2e-3 * std.max())
 
 
-@every_method
+@nuts_is_slow
 @pytest.mark.parametrize("number", [0, 12])
 def test_a_number_of_events_under_a_flat_prior_gives_gamma(number, method):
     likelihood = ist.Likelihood(COUNTED, np.zeros((number, 1)), rate=lambda t: t[0])
@@ -69,7 +76,7 @@ def test_a_number_of_events_under_a_flat_prior_gives_gamma(number, method):
     assert stats.kstest(levels[::step], exact.cdf).pvalue > 1e-3
 
 
-@every_method
+@nuts_is_slow
 def test_a_constraint_is_a_normal_prior(method):
     likelihood = ist.Likelihood(PAIR, X, constraints={"b": (0.5, 0.3)})
     mean, covariance = least_squares(X, [0, 1 / 0.09], [0, 0.5])
@@ -84,7 +91,7 @@ def test_a_constraint_is_a_normal_prior(method):
         np.testing.assert_allclose(same.mean, found.mean, atol=2e-3)
 
 
-@every_method
+@nuts_is_slow
 def test_fixed_parameters_are_given(method):
     likelihood = ist.Likelihood(PAIR, X, fixed={"b": 0.7}, constraints={"b": (0.0, 0.1)})
     found = ist.posterior(likelihood, method=method, seed=3)
