@@ -89,7 +89,7 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     "level=0.6826894921370859, seed=0, progress_bar=None)",
     ist.Wilks: "()",
     ist.Neyman: "(simulator, toys=1000, pool=None)",
-    ist.upper_limit: "(likelihood, parameter, method=None, *, level=0.95, background=None, "
+    ist.upper_limit: "(likelihood, parameter, method, *, level=0.95, background=None, "
     "scan=None, seed=0, progress_bar=None)",
     ist.CLs: "(toys=None, simulator=None, asimov=None, pool=None)",
     ist.CLsb: "(toys=None, simulator=None, asimov=None, pool=None)",

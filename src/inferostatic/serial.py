@@ -116,9 +116,8 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
     if "type" in data:
         kind: Callable[..., object] = _lookup(data["type"])
         renamed = FORMER_FIELDS.get(_present_name(data["type"]), {})
-        fields: dict[str, Any] = {
-            renamed.get(key, key): restore(value, supplied) for key, value in data["fields"].items()
-        }
+        stored: dict[str, Any] = data["fields"]
+        fields = {renamed.get(k, k): restore(value, supplied) for k, value in stored.items()}
         return kind(**fields)
     raise ValueError("unreadable description in the file.")
 

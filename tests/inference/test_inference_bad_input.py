@@ -63,8 +63,8 @@ def set_of(x: Any = X2, **options: Any) -> Any:
 
 
 def limit_of(method: Any = None, parameter: Any = 0, **options: Any) -> Any:
-    given = () if method is None else (method,)
-    return ist.upper_limit(PAIR, np.zeros((1, 2)), parameter, *given, **options)
+    method = ist.CLs() if method is None else method
+    return ist.upper_limit(PAIR, np.zeros((1, 2)), parameter, method, **options)
 
 
 def best_of(**given: Any) -> Any:
@@ -413,7 +413,7 @@ LIMITS: dict[str, Case] = {
     ),
     "no such parameter": (lambda: limit_of(parameter="mass"), V, "is no parameter"),
     "a fixed parameter": (
-        lambda: ist.upper_limit(pair(fixed={"theta0": 0.0}), "theta0"),
+        lambda: ist.upper_limit(pair(fixed={"theta0": 0.0}), "theta0", ist.CLs()),
         V,
         "is fixed, so it has no limit",
     ),

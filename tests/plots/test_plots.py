@@ -13,6 +13,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+import inferostatic as ist
 from inferostatic import plots
 
 ERRORS = {
@@ -320,6 +321,16 @@ def test_history_shows_members_and_their_median():
         "validation, median of 5",
         "truth",
     ]
+
+
+def test_a_history_is_drawn_as_it_is() -> None:
+    losses = np.array([[3.0, 4.0], [2.0, 2.5], [1.5, 2.6]])
+    nothing = np.full_like(losses, np.nan)
+    best = np.array([3, 2])
+    for validation, given in ((losses + 0.1, (losses.T + 0.1,)), (nothing, ())):
+        history = ist.History(losses, validation, np.ones(3), best, "all 3 epochs were run")
+        drawn = draw(plots.training_history(history))
+        assert drawn == draw(plots.training_history(losses.T, *given, best_epoch=[3, 2]))
 
 
 def test_history_of_members_that_stopped_early():

@@ -162,6 +162,6 @@ def values_by_name(
 
 def as_trained_point(estimator: AbstractEstimator, theta: Input, name: str = "theta") -> np.ndarray:
     """One θ of shape (d,) inside the trained region."""
-    region = estimator.region
-    edges = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
-    return as_point(theta, estimator.theta_names, *edges, name)
+    region, names = estimator.region, estimator.theta_names
+    low, high = (np.asarray(e, np.float64) for e in (region.theta_low, region.theta_high))
+    return as_point(theta, names, low, high, name)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from ..estimator.history import History
 from .arrays import Numbers
 from .style import (
     BLUE,
@@ -25,7 +26,7 @@ from .style import (
 
 
 def training_history(
-    train_loss: Numbers,
+    train_loss: History | Numbers,
     validation_loss: Numbers | None = None,
     *,
     title: str = "",
@@ -39,7 +40,8 @@ def training_history(
     may be padded with NaN at the end.
 
     Args:
-        train_loss: Shape (epochs,) or (members, epochs).
+        train_loss: The `history` of an estimator, which has everything; or training losses of
+            shape (epochs,) or (members, epochs).
         validation_loss: The same for the validation events.
         title: Title of the figure.
         label: What the loss is, for the y axis.
@@ -53,6 +55,11 @@ def training_history(
     Raises:
         ValueError: If shapes do not match.
     """
+    if isinstance(train_loss, History):
+        history = train_loss
+        train_loss, best_epoch = history.train_loss.T, history.best_epoch.tolist()
+        if np.isfinite(history.validation_loss).any():
+            validation_loss = history.validation_loss.T
     train = np.atleast_2d(np.asarray(train_loss, dtype=np.float64))
     curves = [_Curve("training", train, BLUE, "solid")]
     if validation_loss is not None:

@@ -238,7 +238,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="data of each of 2 channels"):
         ist.upper_limit(likelihood, "mu", ist.CLs(asimov=np.zeros((1, 1))))
     with pytest.raises(ValueError, match="needs the Asimov data set"):
-        ist.upper_limit(likelihood, "mu")
+        ist.upper_limit(likelihood, "mu", ist.CLs())
     held = scaled(45, 8.0, 40.0).fix(mu=1.0)
     with pytest.raises(ValueError, match="mu is fixed, so it has no limit"):
         ist.upper_limit(held, "mu", ist.CLs(simulator=anything))

@@ -207,9 +207,10 @@ def calibrated_fit(
 def _estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
     if x is not None:
         raise TypeError("the likelihood holds the observed events already; leave out x.")
-    if len(likelihood.model.channels) > 1:
+    channel, *others = likelihood.model.channels
+    if others:
         raise ValueError("calibrated_fit takes one channel; fit the channels one by one.")
-    if likelihood.model.channels[0].rate is not None:
+    if channel.rate is not None:
         raise ValueError(
             "calibrated_fit compares means of scores and uses no rate; leave it out, or use "
             "ist.confidence_set with ist.Neyman(simulator), which covers with a rate as well."

@@ -31,7 +31,7 @@ from .limit_curves import (
     interpolate_crossing,
     upper_statistic,
 )
-from .limit_methods import AbstractLimitMethod, CLs
+from .limit_methods import AbstractLimitMethod
 from .observed_fit import ObservedFit, fit_data, fit_observed
 from .toy_fits import ToyFitter
 from .toys import describe_toys, make_toy_maker
@@ -120,7 +120,7 @@ class UpperLimit:
 def upper_limit(
     likelihood: Likelihood,
     parameter: Parameter,
-    method: AbstractLimitMethod | None = None,
+    method: AbstractLimitMethod,
     *,
     level: float = 0.95,
     background: float | None = None,
@@ -135,8 +135,8 @@ def upper_limit(
     Args:
         likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
         parameter: the one that is limited; the others are profiled.
-        method: `ist.CLs(…)`, the default, or `ist.CLsb(…)`, with a simulator or an Asimov set, and
-            toys where asymptotic formulae are not good enough.
+        method: `ist.CLs(…)` or `ist.CLsb(…)`, with a simulator or an Asimov set, and toys where
+            asymptotic formulae are not good enough.
         level: confidence level.
         background: the parameter's value without signal, below which no fit goes; by default the
             lower end of its region.
@@ -144,7 +144,6 @@ def upper_limit(
         seed: of toys and Asimov set.
         progress_bar: force the display on or off.
     """
-    method = CLs() if method is None else method
     if not isinstance(method, AbstractLimitMethod):
         raise TypeError(f"method must be ist.CLs(…) or ist.CLsb(…); got {kind_of(method)}.")
     level, seed = as_level(level), as_seed(seed)
