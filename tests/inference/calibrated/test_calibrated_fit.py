@@ -312,6 +312,54 @@ def test_bounds_hold_the_estimate_without_a_warning(wrong, calibration, observed
         fit_calibrated(calibration.score, both, calibration=calibration)
 
 
+def test_a_likelihood_hands_over_weights_constraints_fixed_values_and_bounds(
+    wrong, calibration, observed
+) -> None:
+    weight = np.random.default_rng(9).uniform(0.5, 1.5, len(observed))
+    names = wrong.theta_names
+    likelihood = ist.Likelihood(
+        wrong,
+        observed,
+        weight=weight,
+        constraints={names[0]: (0.6, 1 / 30)},
+        bounds={names[0]: (0.0, 2.0)},
+    )
+    data = data_of(
+        observed,
+        weight=weight,
+        low=np.array([0.0, -np.inf]),
+        high=np.array([2.0, np.inf]),
+        constraint_mean=np.array([0.6, 0.0]),
+        constraint_precision=np.array([900.0, 0.0]),
+    )
+    for given, same in (
+        (likelihood, data),
+        (
+            likelihood.fix(**{names[1]: 0.1}),
+            dataclasses.replace(data, low=np.array([0.0, 0.1]), high=np.array([2.0, 0.1])),
+        ),
+    ):
+        found = calibrated_fit(given, events=calibration)
+        expected = fit_calibrated(calibration.score, same, calibration=calibration)
+        np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+        np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-6, atol=1e-15)
+
+
+def test_what_a_calibrated_fit_cannot_use_is_refused(wrong, calibration, observed) -> None:
+    likelihood = ist.Likelihood(wrong, observed)
+    with pytest.raises(TypeError, match="leave out x"):
+        calibrated_fit(likelihood, observed, events=calibration)
+    with pytest.raises(ValueError, match="one channel"):
+        calibrated_fit(likelihood + likelihood, events=calibration)
+    with pytest.raises(ValueError, match="uses no rate"):
+        calibrated_fit(
+            ist.Likelihood(wrong, observed, rate=lambda theta: 400 + 0 * theta[0]),
+            events=calibration,
+        )
+    with pytest.raises(TypeError, match="a likelihood, or an estimator and events x"):
+        calibrated_fit(wrong, events=calibration)
+
+
 def test_bad_input_gets_a_sentence(wrong, calibration, observed) -> None:
     events = calibration.events[0]
     with pytest.raises(TypeError, match="needs an estimator that offers a score"):
