@@ -13,7 +13,7 @@ from .asymptotics import (
     confidence_of_toys,
     one_sided_tail,
 )
-from .limit_methods import AbstractLimitMethod
+from .limit_methods import LimitMethod
 from .neyman import TIE
 from .observed_fit import ObservedFit
 from .toy_fits import ToyFits, ToyFitter
@@ -38,7 +38,7 @@ class AsymptoticCurves(AbstractCurves):
     observed: ObservedFit
     asimov: ObservedFit | None
     index: int
-    method: AbstractLimitMethod
+    method: LimitMethod
 
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Observed and expected; NaN for the latter without an Asimov set."""
@@ -60,7 +60,7 @@ class ToyCurves(AbstractCurves):
     fitter: ToyFitter
     background: np.ndarray
     index: int
-    method: AbstractLimitMethod
+    method: LimitMethod
 
     @functools.cached_property
     def without_signal(self) -> tuple[Toys, ToyFits]:

@@ -31,7 +31,7 @@ from .limit_curves import (
     interpolate_crossing,
     upper_statistic,
 )
-from .limit_methods import AbstractLimitMethod
+from .limit_methods import LimitMethod
 from .observed_fit import ObservedFit, fit_data, fit_observed
 from .toy_fits import ToyFitter
 from .toys import describe_toys, make_toy_maker
@@ -120,7 +120,7 @@ class UpperLimit:
 def upper_limit(
     likelihood: Likelihood,
     parameter: Parameter,
-    method: AbstractLimitMethod,
+    method: LimitMethod,
     *,
     level: float = 0.95,
     background: float | None = None,
@@ -144,7 +144,7 @@ def upper_limit(
         seed: of toys and Asimov set.
         progress_bar: force the display on or off.
     """
-    if not isinstance(method, AbstractLimitMethod):
+    if not isinstance(method, LimitMethod):
         raise TypeError(f"method must be ist.CLs(…) or ist.CLsb(…); got {kind_of(method)}.")
     level, seed = as_level(level), as_seed(seed)
     model = likelihood.model
@@ -222,7 +222,7 @@ def _asimov(
     likelihood: Likelihood,
     observed: ObservedFit,
     theta: np.ndarray,
-    method: AbstractLimitMethod,
+    method: LimitMethod,
     seed: int,
 ) -> tuple[ObservedFit | None, list[str]]:
     """The data set that θ predicts, its constraints measured at θ too."""
@@ -268,7 +268,7 @@ def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -
 
 
 def _simulate_asimov(
-    method: AbstractLimitMethod,
+    method: LimitMethod,
     likelihood: Likelihood,
     theta: np.ndarray,
     expected: list[float],
@@ -300,7 +300,7 @@ def _toy_curves(
     likelihood: Likelihood,
     observed: ObservedFit,
     quiet: np.ndarray,
-    method: AbstractLimitMethod,
+    method: LimitMethod,
     index: int,
     seed: int,
 ) -> tuple[ToyCurves, ToyFitter]:
