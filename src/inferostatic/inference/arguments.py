@@ -27,7 +27,7 @@ ONE_SIGMA = 0.6826894921370859
 EDGE_ROUNDING = 1e-6
 
 #: A parameter by its name or its index.
-Parameter = str | int
+Parameter = str | int | np.integer
 
 
 def as_events(
@@ -115,14 +115,14 @@ def as_weight(weight: Input | None, count: int, name: str = "weight") -> np.ndar
     return values
 
 
-def as_level(level: float) -> float:
+def as_level(level: object) -> float:
     """A confidence level."""
     if not isinstance(level, int | float | np.number) or not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level!r}.")
     return float(level)
 
 
-def parameter_index(parameter: Parameter, names: Sequence[str]) -> int:
+def parameter_index(parameter: object, names: Sequence[str]) -> int:
     """The index of a parameter given by name or index."""
     if isinstance(parameter, str) and parameter in names:
         return list(names).index(parameter)
