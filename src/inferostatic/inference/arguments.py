@@ -3,7 +3,7 @@
 Every check of user input that several functions of `inference/` share stands here, once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,9 +133,9 @@ def parameter_index(parameter: object, names: Sequence[str]) -> int:
     )
 
 
-def parameter_indices(which: Parameter | Sequence[Parameter], names: Sequence[str]) -> list[int]:
+def parameter_indices(which: object, names: Sequence[str]) -> list[int]:
     """Indices of different parameters given by name or index, at least one."""
-    each = [which] if isinstance(which, str | int | np.integer) else list(which)
+    each = list(which) if isinstance(which, Iterable) and not isinstance(which, str) else [which]
     found = [parameter_index(one, names) for one in each]
     if not found or len(set(found)) < len(found):
         raise ValueError(
@@ -144,9 +144,7 @@ def parameter_indices(which: Parameter | Sequence[Parameter], names: Sequence[st
     return found
 
 
-def values_by_name(
-    given: Mapping[str, Any] | None, names: Sequence[str], what: str
-) -> dict[str, Any]:
+def values_by_name(given: object, names: Sequence[str], what: str) -> dict[str, Any]:
     """A dictionary whose keys are all parameters; empty by default."""
     if given is None:
         return {}
@@ -163,5 +161,5 @@ def values_by_name(
 def as_trained_point(estimator: AbstractEstimator, theta: Input, name: str = "theta") -> np.ndarray:
     """One θ of shape (d,) inside the trained region."""
     region = estimator.region
-    edges = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
-    return as_point(theta, estimator.theta_names, *edges, name)
+    low, high = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
+    return as_point(theta, estimator.theta_names, low, high, name)

@@ -149,7 +149,7 @@ class FisherInformation:
             )
         return dataclasses.replace(self, response=response)
 
-    def per_event(self, direction: str | int | Input) -> np.ndarray:
+    def per_event(self, direction: Parameter | Input) -> np.ndarray:
         """(u·ŝ)² of every event, whose weighted mean is uᵀIu, shape (n,).
 
         Args:
@@ -157,7 +157,7 @@ class FisherInformation:
         """
         return (self.scores @ self._direction(direction)) ** 2
 
-    def concentration(self, direction: str | int | Input, fraction: float = TOP) -> float:
+    def concentration(self, direction: Parameter | Input, fraction: float = TOP) -> float:
         """Share of the information along `direction` in the most informative `fraction` of events.
 
         Where few events hold most of it, N must be large before errors become normal.
@@ -172,8 +172,8 @@ class FisherInformation:
 
     def ellipse(
         self,
-        i: str | int,
-        j: str | int,
+        i: Parameter,
+        j: Parameter,
         level: float = ONE_SIGMA,
         *,
         n_events: float = 1,
@@ -257,8 +257,8 @@ class FisherInformation:
             f"{self.disagreement.relative:.2%})"
         )
 
-    def _direction(self, direction: str | int | Input) -> np.ndarray:
-        if isinstance(direction, str | int):
+    def _direction(self, direction: Parameter | Input) -> np.ndarray:
+        if isinstance(direction, Parameter):
             return np.eye(len(self.names))[parameter_index(direction, self.names)]
         vector = as_floats(direction, "direction")
         if vector.shape != (len(self.names),) or not np.isfinite(vector).all():
