@@ -325,7 +325,10 @@ def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     return (vectors / values) @ vectors.T / np.outer(scale, scale)
 
 
-def _as_event_number(n_events: float) -> float:
-    if isinstance(n_events, bool) or not np.isfinite(n_events) or n_events <= 0:
+def _as_event_number(n_events: object) -> float:
+    value = np.nan
+    if isinstance(n_events, int | float | np.number) and not isinstance(n_events, bool):
+        value = float(n_events)
+    if not 0 < value < np.inf:
         raise ValueError(f"n_events must be a positive number of events; got {n_events!r}.")
-    return float(n_events)
+    return value
