@@ -19,21 +19,16 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-# The public shell (events, fit, estimator, inference) checks its input itself, with sentences that
-# tests look for; shapes are checked in everything behind it.
-CHECKED = (
-    "inferostatic.world",
-    "inferostatic.supervision",
-    "inferostatic.models",
-    "inferostatic.learning.dataset.examples",
-    "inferostatic.learning.training.steps",
-    "inferostatic.learning.losses",
-)
-with install_import_hook(CHECKED, "beartype.beartype"):
-    import inferostatic  # noqa: F401
+# Stays installed, for modules that are imported on first use.
+install_import_hook("inferostatic", "typecheck.check")
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+
+import inferostatic  # noqa: E402
+import typecheck  # noqa: E402
+
+typecheck.add_exports(inferostatic, inferostatic.checks, inferostatic.plots, inferostatic.toys)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -5,12 +5,11 @@ what to change; no error of JAX or NumPy comes through bare.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -49,14 +48,6 @@ def refused(kind: type[Exception], misuse: Callable[[], object], *fragments: str
             misuse()
     for fragment in fragments:
         assert fragment in str(caught.value)
-
-
-@pytest.fixture(autouse=True)
-def _as_a_user() -> Iterator[None]:
-    """Without the type checks of these tests, so that the library's own sentences answer."""
-    jaxtyping.config.update("jaxtyping_disable", "1")
-    yield
-    jaxtyping.config.update("jaxtyping_disable", "0")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ shapes, finiteness and dtypes. Messages say what was expected, what came and wha
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -32,6 +32,8 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 FLOAT32_INTEGERS = 2**24
 #: Steps of float32 that a column's standard deviation should span.
 FEWEST_STEPS = 100
+#: Packages whose lines a user cannot change; jaxtyping's import hook wraps functions of this one.
+INNER_PACKAGES = (__name__.partition(".")[0], "jaxtyping")
 #: Numbers that are checked at a time.
 CHECKED_NUMBERS = 1 << 20
 
@@ -79,9 +81,8 @@ def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
 
 def warn_user(message: str) -> None:
     """Warn at the first line outside this package, which is the one that its user can change."""
-    package = __name__.partition(".")[0]
     frame, level = sys._getframe(), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in INNER_PACKAGES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)
 
@@ -196,18 +197,17 @@ class _Columns:
         return np.sqrt(self._squares / max(self._rows, 1))
 
 
-def as_names(names: Sequence[str] | None, count: int, stem: str) -> tuple[str, ...]:
+def as_names(names: object, count: int, stem: str) -> tuple[str, ...]:
     """`names` checked against `count`, or `stem0, stem1, …`."""
     if names is None:
         return tuple(f"{stem}{i}" for i in range(count))
     if isinstance(names, str):
         names = (names,)
-    try:
-        names = tuple(str(name) for name in names)
-    except TypeError as error:
+    if not isinstance(names, Iterable):
         raise TypeError(
             f"names must be a list of {count} strings, one for each column; got {names!r}."
-        ) from error
+        )
+    names = tuple(str(name) for name in names)
     if len(names) != count:
         raise ValueError(
             f"{stem} has {count} column{'s' if count > 1 else ''} but {len(names)} "
@@ -267,7 +267,7 @@ def in_short(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def as_seed(seed: int) -> int:
+def as_seed(seed: object) -> int:
     """A non-negative int: randomness here is always explicit."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise TypeError(f"seed must be an int, for example seed=1; got {type(seed).__name__}.")
@@ -276,7 +276,7 @@ def as_seed(seed: int) -> int:
     return int(seed)
 
 
-def as_count(value: int, name: str) -> int:
+def as_count(value: object, name: str) -> int:
     """A positive int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number; got {value!r}.")

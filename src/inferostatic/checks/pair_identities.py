@@ -104,7 +104,10 @@ def compute_identities(pairs: Pairs) -> PairIdentities:
     )
 
 
-def _mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _mean_and_error(
+    values: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray | np.floating, np.ndarray | np.floating]:
+    """Of one column (n,) or of several (n, k)."""
     mean = weight @ values / weight.sum()
     return mean, np.sqrt(np.square(weight) @ np.square(values - mean)) / abs(weight.sum())
 

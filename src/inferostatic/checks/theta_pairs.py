@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 
 from ..estimator.estimator import Estimator, RatioEstimator
-from ..events.events import Events
 from .validation_events import (
     ValidationEvents,
     derive_seed,
+    require_kind,
     select_events,
     suppress_repeated_warnings,
 )
@@ -34,11 +34,10 @@ class Pairs:
     names: tuple[str, ...]
 
 
-def select_pairs(
-    estimator: Estimator | RatioEstimator, events: Events, *, check: str, seed: int
-) -> Pairs:
+def select_pairs(estimator: object, events: object, *, check: str, seed: int) -> Pairs:
     """Pairs around at most so many events as a check uses."""
     kinds = (Estimator, RatioEstimator)
+    estimator = require_kind(estimator, kinds, check)
     selected = select_events(estimator, events, check=check, kinds=kinds, seed=seed)
     return draw_pairs(estimator, selected, seed)
 

@@ -10,6 +10,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +24,8 @@ from ..events.events import Events
 from ..inputs import as_seed, kind_of, require_order
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
+
+E = TypeVar("E", bound=AbstractEstimator)
 
 #: Events that a check uses at most; more would take long and show nothing new.
 MOST_EVENTS = 50_000
@@ -108,9 +111,17 @@ def derive_seed(seed: int, *path: int) -> int:
     return int(np.random.SeedSequence([as_seed(seed), *path]).generate_state(1)[0])
 
 
+def require_kind(estimator: object, kinds: tuple[type[E], ...], check: str) -> E:
+    """The estimator, if it is of one of the kinds that the check of this name can use."""
+    if not isinstance(estimator, kinds):
+        wanted = " or ".join(f"ist.{kind.__name__}" for kind in kinds)
+        raise TypeError(f"{check} needs {wanted}; got {kind_of(estimator)}.")
+    return estimator
+
+
 def select_events(
-    estimator: AbstractEstimator,
-    events: Events,
+    estimator: object,
+    events: object,
     *,
     check: str,
     kinds: tuple[type[AbstractEstimator], ...],
@@ -122,9 +133,7 @@ def select_events(
     Estimator and events are validated here: the estimator is of one of the `kinds`, columns agree,
     and enough events lie in the region. Warns where x lies outside the range seen in training.
     """
-    if not isinstance(estimator, kinds):
-        wanted = " or ".join(f"ist.{kind.__name__}" for kind in kinds)
-        raise TypeError(f"{check} needs {wanted}; got {kind_of(estimator)}.")
+    estimator = require_kind(estimator, kinds, check)
     if not isinstance(events, Events):
         raise TypeError(
             f"{check} needs events that the estimator was not trained on, ist.Events(…) or "

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..archive import read_archive
+from ..inputs import kind_of
 from ..models.architecture import AbstractArchitecture, PairChoice, Shapes
 from ..models.members import with_centring, with_network
 from ..models.networks.networks import NetworkChoice
@@ -59,6 +60,8 @@ def read_estimator(
         kind = KINDS[header["kind"]]
         architecture = _architecture(header["architecture"], network, supplied)
         shapes = restore(header["shapes"])
+        if not isinstance(shapes, Shapes):
+            raise TypeError(f"its shapes are {kind_of(shapes)}")
         region = Region(**{field: arrays[f"region/{field}"] for field in REGION})
         history = History(
             **{field: arrays[f"history/{field}"] for field in HISTORY},
@@ -123,7 +126,7 @@ def _read_matrix_element(
 
 
 def _architecture(
-    described: dict[str, Any],
+    described: object,
     network: NetworkChoice | PairChoice | None,
     supplied: Mapping[str, object],
 ) -> AbstractArchitecture:
@@ -138,6 +141,8 @@ def _architecture(
             "cannot hold; supply it again: ist.load(path, network=…) or "
             f"ist.load(path, supplied={{{missing[0]!r}: …}})."
         )
+    if not isinstance(architecture, AbstractArchitecture):
+        raise TypeError(f"its architecture is {kind_of(architecture)}")
     return architecture
 
 

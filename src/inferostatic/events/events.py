@@ -112,7 +112,9 @@ class Events:
         assign(self, "x", freeze(x_rows))
         assign(self, "theta", theta_rows if one_theta and mapped else freeze(theta_rows))
         assign(self, "weight", _check_weight(weight, len(x_rows), mapped=mapped))
-        assign(self, "latent", check_latent(latent, theta_rows))
+        found = latent if isinstance(latent, Latent) else Latent({} if latent is None else latent)
+        check_latent(found, theta_rows)
+        assign(self, "latent", found)
         assign(self, "prior", prior)
         assign(self, "x_names", names)
         assign(self, "theta_names", parameters)
@@ -303,7 +305,7 @@ def _one_theta(theta: np.ndarray, n: int, prior: AbstractPrior | None) -> np.nda
     return np.broadcast_to(theta.copy(), (n, len(theta)))
 
 
-def _check_prior(theta: np.ndarray, x: np.ndarray, prior: AbstractPrior) -> None:
+def _check_prior(theta: np.ndarray, x: np.ndarray, prior: object) -> None:
     if not isinstance(prior, AbstractPrior):
         raise TypeError(
             "prior must be one of the priors of this package, such as ist.Uniform(low, high), or "

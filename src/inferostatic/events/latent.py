@@ -194,11 +194,10 @@ class Latent(Mapping[str, np.ndarray]):
         return changed
 
 
-def check_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Latent:
-    """Latent arrays that fit the events."""
-    found = latent if isinstance(latent, Latent) else Latent({} if latent is None else latent)
+def check_latent(latent: Latent, theta: np.ndarray) -> None:
+    """Refuse latent arrays that do not fit the events."""
     n, dim = theta.shape
-    for name, values in found.items():
+    for name, values in latent.items():
         if values.ndim == 0 or len(values) != n:
             raise ValueError(
                 f"latent {name!r} must have one row for each of the {n} events; got shape "
@@ -213,7 +212,6 @@ def check_latent(latent: Mapping[str, Input] | None, theta: np.ndarray) -> Laten
             )
         require_whole(values, f"latent {name!r}")
         require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")
-    return found
 
 
 def did_you_mean(wanted: Iterable[str], given: Iterable[str]) -> str:

@@ -50,6 +50,7 @@ def simulate(
             f"prior must be a prior such as ist.Uniform(low, high); got {kind_of(prior)}. The "
             "order is ist.simulate(simulator, prior, n, seed=…)."
         )
+    require_simulator(simulator)
     theta = prior.sample(as_count(n, "n"), seed=seed)
     return simulated_events(simulator, theta, prior, seed=seed, progress_bar=progress_bar)
 

@@ -3,7 +3,7 @@
 Every check of user input that several functions of `inference/` share stands here, once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ ONE_SIGMA = 0.6826894921370859
 EDGE_ROUNDING = 1e-6
 
 #: A parameter by its name or its index.
-Parameter = str | int
+Parameter = str | int | np.integer
 
 
 def as_events(
@@ -115,14 +115,14 @@ def as_weight(weight: Input | None, count: int, name: str = "weight") -> np.ndar
     return values
 
 
-def as_level(level: float) -> float:
+def as_level(level: object) -> float:
     """A confidence level."""
     if not isinstance(level, int | float | np.number) or not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level!r}.")
     return float(level)
 
 
-def parameter_index(parameter: Parameter, names: Sequence[str]) -> int:
+def parameter_index(parameter: object, names: Sequence[str]) -> int:
     """The index of a parameter given by name or index."""
     if isinstance(parameter, str) and parameter in names:
         return list(names).index(parameter)
@@ -133,9 +133,9 @@ def parameter_index(parameter: Parameter, names: Sequence[str]) -> int:
     )
 
 
-def parameter_indices(which: Parameter | Sequence[Parameter], names: Sequence[str]) -> list[int]:
+def parameter_indices(which: object, names: Sequence[str]) -> list[int]:
     """Indices of different parameters given by name or index, at least one."""
-    each = [which] if isinstance(which, str | int | np.integer) else list(which)
+    each = list(which) if isinstance(which, Iterable) and not isinstance(which, str) else [which]
     found = [parameter_index(one, names) for one in each]
     if not found or len(set(found)) < len(found):
         raise ValueError(
@@ -144,9 +144,7 @@ def parameter_indices(which: Parameter | Sequence[Parameter], names: Sequence[st
     return found
 
 
-def values_by_name(
-    given: Mapping[str, Any] | None, names: Sequence[str], what: str
-) -> dict[str, Any]:
+def values_by_name(given: object, names: Sequence[str], what: str) -> dict[str, Any]:
     """A dictionary whose keys are all parameters; empty by default."""
     if given is None:
         return {}
@@ -162,6 +160,6 @@ def values_by_name(
 
 def as_trained_point(estimator: AbstractEstimator, theta: Input, name: str = "theta") -> np.ndarray:
     """One θ of shape (d,) inside the trained region."""
-    region, names = estimator.region, estimator.theta_names
-    low, high = (np.asarray(e, np.float64) for e in (region.theta_low, region.theta_high))
-    return as_point(theta, names, low, high, name)
+    region = estimator.region
+    low, high = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
+    return as_point(theta, estimator.theta_names, low, high, name)

@@ -31,10 +31,10 @@ class FitOptions:
 
 def check_options(
     network: Any,  # noqa: ANN401
-    members: int | None,
+    members: object,
     training: object,
     start: object,
-    seed: int,
+    seed: object,
 ) -> FitOptions:
     """The options, or an error that says what to change."""
     training = Training() if training is None else training
@@ -44,9 +44,17 @@ def check_options(
         raise TypeError(
             f"start must be a trained estimator, from ist.fit or ist.load; got {kind_of(start)}."
         )
-    seed = as_seed(seed)
-    members = None if members is None else as_count(members, "members")
-    return FitOptions(network, members, training, start, seed)
+    count = None if members is None else as_count(members, "members")
+    return FitOptions(network, count, training, start, as_seed(seed))
+
+
+def check_events(events: object) -> None:
+    """Refuse what cannot be learned from."""
+    if not isinstance(events, Events | Records):
+        raise TypeError(
+            "fit takes ist.Events (or ist.simulate(…)) or records from ist.draw(…); got "
+            f"{type(events).__name__}."
+        )
 
 
 def resolve_method(
@@ -60,11 +68,6 @@ def resolve_method(
                 "draw new ones."
             )
         return MethodChoice(events.method)
-    if not isinstance(events, Events):
-        raise TypeError(
-            "fit takes ist.Events (or ist.simulate(…)) or records from ist.draw(…); got "
-            f"{type(events).__name__}."
-        )
     if method is None and start is not None:
         return MethodChoice(start.method)
     return choose_method(events) if method is None else MethodChoice(as_method(method))

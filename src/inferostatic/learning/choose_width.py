@@ -216,6 +216,7 @@ def choose_width(
     stored_prior = find_prior(events)
     region = _find_simulated_region(estimator, events, stored_prior)
     target = stored_prior if prior is None else prior
+    _check_family(kernel)
     rules = _rules(kernel, widths, target, region, given=prior is not None)
     region = _common_region(rules, target, region, given=prior is not None)
     scale = target.centre_and_scale[1]
@@ -313,6 +314,15 @@ def _find_simulated_region(
 # Which widths, and where ----------------------------------------------------------------------
 
 
+def _check_family(kernel: object) -> None:
+    if isinstance(kernel, AbstractKernel) or not callable(kernel):
+        raise TypeError(
+            "kernel must be a family such as ist.Delta, without a width, or a function of the "
+            f"width such as lambda width: ist.Gaussian(width, truncation=3); got {kernel!r}. "
+            "Widths go to widths=."
+        )
+
+
 def _rules(
     kernel: KernelFamily,
     widths: Input | None,
@@ -321,12 +331,6 @@ def _rules(
     *,
     given: bool,
 ) -> list[KernelSum]:
-    if isinstance(kernel, AbstractKernel) or not callable(kernel):
-        raise TypeError(
-            "kernel must be a family such as ist.Delta, without a width, or a function of the "
-            f"width such as lambda width: ist.Gaussian(width, truncation=3); got {kernel!r}. "
-            "Widths go to widths=."
-        )
     if widths is None:
         rows = _default_widths(
             kernel_sum(_kernel(kernel, 1.0), target.dim), target, region, given=given

@@ -8,7 +8,7 @@ import numpy as np
 from ..inputs import as_count, as_seed, bad_rows, finite_rows, kind_of, require_float32
 from ..supervision.records import AbstractRecord
 from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
+from ..world.simulator import Simulator, require_simulator
 from .methods import AbstractMethod, Method
 
 
@@ -70,6 +70,7 @@ def draw(
         )
     if not isinstance(prior, AbstractPrior):
         raise TypeError(f"prior must be a prior such as ist.Uniform; got {kind_of(prior)}.")
+    require_simulator(simulator)
     drawn = method.draw(simulator, prior, as_count(n, "n"), seed=as_seed(seed), show=progress_bar)
     names = getattr(simulator, "x_names", None) or tuple(f"x{i}" for i in range(drawn.x.shape[1]))
     return Records(drawn.x, drawn.record, method, prior, tuple(names))

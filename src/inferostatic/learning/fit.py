@@ -16,7 +16,7 @@ from ..models.architecture import (
 from ..models.flows.flow import Flow
 from ..models.matrix_element import MEM
 from ..models.networks.networks import NetworkChoice
-from .arguments import check_options
+from .arguments import check_events, check_options
 from .draw import Records
 from .matrix_element import fit_matrix_element
 from .methods import AbstractMethod
@@ -123,6 +123,7 @@ def fit(
         start: continue from this estimator's weights, by default with its method.
         seed: everything random follows from it; the same seed gives the same weights.
     """
+    check_events(events)
     options = check_options(network, members, training, start, seed)
     if isinstance(method, MEM):
         return fit_matrix_element(events, method, options)

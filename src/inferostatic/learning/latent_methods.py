@@ -129,7 +129,7 @@ def _latent(name: str, loss: AbstractLoss, pairs: _Pairs, *, soft: bool) -> Meth
 
 
 def _with_score(
-    name: str, method: Method, alpha: float, pairs: _Pairs, unit: Input | None
+    name: str, method: Method, alpha: object, pairs: _Pairs, unit: Input | None
 ) -> MixedMethod:
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
@@ -147,7 +147,7 @@ def _score_method(
     return Method(name, JointScore(pairs, point, scale), SummedSquares())
 
 
-def _pairs(reference: Input | None, pairs: AbstractPairs | None) -> _Pairs:
+def _pairs(reference: Input | None, pairs: object) -> _Pairs:
     if reference is not None and pairs is not None:
         raise ValueError("give either reference= or pairs=, not both.")
     if reference is not None:

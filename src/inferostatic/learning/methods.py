@@ -339,7 +339,7 @@ def _kernel(kernel: object) -> AbstractKernel:
     return kernel
 
 
-def labelled_pairs(pairs: AbstractPairs | None) -> LabelledPairs:
+def labelled_pairs(pairs: object) -> LabelledPairs:
     """Labelled pairs, of independent θ by default."""
     pairs = Independent() if pairs is None else pairs
     if not isinstance(pairs, AbstractPairs):

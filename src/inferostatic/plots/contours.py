@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..inputs import Input
 from .style import INK, choose_colour, make_panels, open_frame, use_style
-
-if TYPE_CHECKING:
-    from ..inputs import Input
 
 
 def contours(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..checks.calibration import CalibrationCurve
+from ..checks.coverage import Coverage
+from ..checks.diagnose import Diagnosis
+from ..checks.mean_score import MeanScore
 from ..weights import effective_size
 from .style import (
     BAND,
@@ -21,12 +24,6 @@ from .style import (
     open_frame,
     use_style,
 )
-
-if TYPE_CHECKING:
-    from ..checks.calibration import CalibrationCurve
-    from ..checks.coverage import Coverage
-    from ..checks.diagnose import Diagnosis
-    from ..checks.mean_score import MeanScore
 
 #: Ranks and credible levels at which curves are drawn.
 LEVELS = np.linspace(0, 1, 101)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,10 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
+from ..learning.choose_width import WidthChoice
 from .style import BLUE, FAINT, INK, VERMILION, make_panels, open_frame, use_log_axis, use_style
-
-if TYPE_CHECKING:
-    from ..learning.choose_width import WidthChoice
 
 
 def width_choice(choice: WidthChoice) -> Figure:

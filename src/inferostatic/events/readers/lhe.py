@@ -125,7 +125,7 @@ def _strict() -> Generator[None, None, None]:
         yield
 
 
-def _require_functions(observables: Observables) -> None:
+def _require_functions(observables: object) -> None:
     if not isinstance(observables, Mapping):
         raise TypeError(
             "observables must be a dictionary of functions of one event by name, "

@@ -22,7 +22,14 @@ from ...events.events import Events
 from ...inputs import Input, as_seed, warn_user
 from ...tables import format_table
 from ...world.simulator import Simulator
-from ..arguments import ONE_SIGMA, as_events, as_level, parameter_index, parameter_indices
+from ..arguments import (
+    ONE_SIGMA,
+    Parameter,
+    as_events,
+    as_level,
+    parameter_index,
+    parameter_indices,
+)
 from ..chi_square import chi2_quantile
 from ..likelihood.likelihood import Likelihood
 from .averaged_score import AveragedScore
@@ -78,7 +85,7 @@ class CalibratedFit:
         total, statistical = np.diag(self.covariance), np.diag(self.statistical)
         return np.sqrt(np.maximum(total / np.where(total > 0, statistical, 1) - 1, 0))
 
-    def distance(self, theta: Input, parameters: Sequence[str | int] | None = None) -> float:
+    def distance(self, theta: Input, parameters: Sequence[Parameter] | None = None) -> float:
         """How far θ is from the data: a χ² with as many degrees of freedom as parameters are fixed.
 
         Args:
@@ -109,7 +116,7 @@ class CalibratedFit:
         )
 
     def contour(
-        self, first: str | int, second: str | int, level: float = ONE_SIGMA, *, points: int = 60
+        self, first: Parameter, second: Parameter, level: float = ONE_SIGMA, *, points: int = 60
     ) -> np.ndarray:
         """Outline of the confidence region of two parameters, shape (points, 2)."""
         bound = chi2_quantile(as_level(level), 2)

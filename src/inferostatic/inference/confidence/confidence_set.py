@@ -90,7 +90,8 @@ class ConfidenceSet:
         if self.axes is None:
             chosen = self.points[inside]
             return np.stack([chosen.min(axis=0), chosen.max(axis=0)], axis=1), []
-        return hull(self.axes, self._size(self.p_value), self._size(1 - level), self._box)
+        threshold = float(self._size(np.array([1 - level]))[0])
+        return hull(self.axes, self._size(self.p_value), threshold, self._box)
 
     def p_value_at(self, theta: Input) -> float:
         """Test one point, values of the parameters of interest, which need not be in the grid."""
@@ -133,9 +134,9 @@ class ConfidenceSet:
             f"{self.level:.4g}, {self.method})"
         )
 
-    def _size(self, p: np.ndarray | float) -> np.ndarray:
+    def _size(self, p: np.ndarray) -> np.ndarray:
         """A p-value as the distance in standard errors that has it: nearly linear in θ."""
-        return np.sqrt(2 * special.gammainccinv(len(self.names) / 2, np.asarray(p)))
+        return np.sqrt(2 * special.gammainccinv(len(self.names) / 2, p))
 
     def _level(self, level: float | None) -> float:
         return self.level if level is None else as_level(level)

@@ -1,7 +1,7 @@
 """Grids of the parameters of interest: those that are given, and those that find the set."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,7 @@ MOST_GRIDS = 5
 Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@runtime_checkable
 class Tester(Protocol):
     """What tests points of the parameters of interest."""
 

@@ -12,7 +12,7 @@ def lattice(axes: tuple[np.ndarray, ...]) -> np.ndarray:
 def hull(
     axes: tuple[np.ndarray, ...],
     size: np.ndarray,
-    threshold: float | np.ndarray,
+    threshold: float,
     box: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, list[int]]:
     """Ends of {size < threshold} along each axis, shape (k, 2), and the axes where it is cut off.

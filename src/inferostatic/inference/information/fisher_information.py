@@ -149,7 +149,7 @@ class FisherInformation:
             )
         return dataclasses.replace(self, response=response)
 
-    def per_event(self, direction: str | int | Input) -> np.ndarray:
+    def per_event(self, direction: Parameter | Input) -> np.ndarray:
         """(u·ŝ)² of every event, whose weighted mean is uᵀIu, shape (n,).
 
         Args:
@@ -157,7 +157,7 @@ class FisherInformation:
         """
         return (self.scores @ self._direction(direction)) ** 2
 
-    def concentration(self, direction: str | int | Input, fraction: float = TOP) -> float:
+    def concentration(self, direction: Parameter | Input, fraction: float = TOP) -> float:
         """Share of the information along `direction` in the most informative `fraction` of events.
 
         Where few events hold most of it, N must be large before errors become normal.
@@ -172,8 +172,8 @@ class FisherInformation:
 
     def ellipse(
         self,
-        i: str | int,
-        j: str | int,
+        i: Parameter,
+        j: Parameter,
         level: float = ONE_SIGMA,
         *,
         n_events: float = 1,
@@ -257,8 +257,8 @@ class FisherInformation:
             f"{self.disagreement.relative:.2%})"
         )
 
-    def _direction(self, direction: str | int | Input) -> np.ndarray:
-        if isinstance(direction, str | int):
+    def _direction(self, direction: Parameter | Input) -> np.ndarray:
+        if isinstance(direction, Parameter):
             return np.eye(len(self.names))[parameter_index(direction, self.names)]
         vector = as_floats(direction, "direction")
         if vector.shape != (len(self.names),) or not np.isfinite(vector).all():
@@ -325,7 +325,10 @@ def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     return (vectors / values) @ vectors.T / np.outer(scale, scale)
 
 
-def _as_event_number(n_events: float) -> float:
-    if isinstance(n_events, bool) or not np.isfinite(n_events) or n_events <= 0:
+def _as_event_number(n_events: object) -> float:
+    value = np.nan
+    if isinstance(n_events, int | float | np.number) and not isinstance(n_events, bool):
+        value = float(n_events)
+    if not 0 < value < np.inf:
         raise ValueError(f"n_events must be a positive number of events; got {n_events!r}.")
-    return float(n_events)
+    return value

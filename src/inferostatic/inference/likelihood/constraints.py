@@ -4,7 +4,7 @@ Each adds \(-\frac12((\theta_k-m_k)/\sigma_k)^2\) to ln L. In a toy the measurem
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,9 +44,7 @@ class Constraints:
         return f"constraints: {', '.join(each)}" if each else ""
 
 
-def read_constraints(
-    constraints: Mapping[str, tuple[float, float]] | None, names: Sequence[str]
-) -> Constraints:
+def read_constraints(constraints: object, names: Sequence[str]) -> Constraints:
     """Constraints as a user gives them, {"name": (mean, standard deviation)}."""
     mean, precision = np.zeros(len(names)), np.zeros(len(names))
     for name, pair in values_by_name(constraints, names, "constraints").items():

@@ -201,7 +201,7 @@ def _refuse_other_terms(likelihood: Likelihood) -> None:
 
 
 def _read_reference(
-    reference: Events, likelihood: Likelihood
+    reference: object, likelihood: Likelihood
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Reference events, their θ and weights."""
     if not isinstance(reference, Events):

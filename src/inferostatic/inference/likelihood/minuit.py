@@ -1,7 +1,7 @@
 """iminuit around an objective with an exact gradient: starts, bounds and fixed parameters."""
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ SAME_MINIMUM = 0.01
 EDGE = 1e-4
 
 
+@runtime_checkable
 class AbstractObjective(Protocol):
     """A function of θ with its gradient, scaled so that ½ above the minimum is one sigma."""
 

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from ...inputs import Input, as_floats, warn_user
-from ..arguments import parameter_index
+from ..arguments import Parameter, parameter_index
 from ..chi_square import chi2_quantile
 from .minuit import NotConverged, Problem
 
@@ -98,7 +98,7 @@ class Profiler:
             )
         return max(rise, 0.0), theta
 
-    def scan(self, parameter: str | int, values: Input) -> Profile:
+    def scan(self, parameter: Parameter, values: Input) -> Profile:
         """q at each of the values of one parameter."""
         index = self.free_index(parameter)
         points = np.atleast_1d(as_floats(values, "values")).astype(np.float64)
@@ -116,7 +116,7 @@ class Profiler:
             q=np.array([q for q, _ in each]),
         )
 
-    def free_index(self, parameter: str | int) -> int:
+    def free_index(self, parameter: Parameter) -> int:
         """The number of a parameter that was fitted."""
         index = parameter_index(parameter, self.problem.names)
         if not self.problem.free[index]:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload, runtime_checkable
 
 from ...inputs import Input
 from .likelihood import Estimators, Likelihood
@@ -13,6 +13,7 @@ R = TypeVar("R", covariant=True)
 PARTS = ("weight", "rate", "constraints", "fixed", "bounds")
 
 
+@runtime_checkable
 class Verb(Protocol[P, R]):
     """A function that can be called with a likelihood, or with an estimator and events."""
 

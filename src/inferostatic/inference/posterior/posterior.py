@@ -173,7 +173,7 @@ def _assemble(
     )
 
 
-def _read_prior(likelihood: Likelihood, prior: AbstractPrior | None) -> AbstractPrior:
+def _read_prior(likelihood: Likelihood, prior: object) -> AbstractPrior:
     names = likelihood.names
     if prior is None:
         whole = [one.prior for one in likelihood.estimators if one.theta_names == names]

@@ -162,7 +162,7 @@ class AbstractToy(abc.ABC):
         return score
 
     def _check_parameters(
-        self, theta: ArrayLike, rng: np.random.Generator
+        self, theta: ArrayLike, rng: object
     ) -> Float64[np.ndarray, "n theta_dim"]:
         """θ of events to be simulated."""
         if not isinstance(rng, np.random.Generator):
