@@ -14,10 +14,10 @@ from inferostatic.learning.losses import SoftmaxCrossEntropy, SquaredError
 from inferostatic.learning.methods import AbstractMethod, Method
 from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.supervision.candidates import AroundCentre, CandidateSets, FromPrior
+from inferostatic.supervision.kernel_score import KernelScore
 from inferostatic.supervision.pairs import KernelPairs, LabelledPairs
 from inferostatic.supervision.records import Capability, LabelledPair
 from inferostatic.supervision.references import ReferencePoint, ReferenceSample
-from inferostatic.supervision.targets import KernelScore
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -26,13 +26,13 @@ from ..supervision.candidates import (
     MultiScale,
 )
 from ..supervision.difference import AbstractDifference, Linear
+from ..supervision.kernel_score import KernelScore
 from ..supervision.kernels import AbstractKernel
 from ..supervision.latent import FromJoint
 from ..supervision.pairs import AbstractPairs, Independent, KernelPairs, LabelledPairs
 from ..supervision.records import AbstractRecord, Capability, Questioned, Row
 from ..supervision.references import ReferencePoint, ReferenceSample
 from ..supervision.supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution
-from ..supervision.targets import KernelScore
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .losses import (

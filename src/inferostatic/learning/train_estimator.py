@@ -115,7 +115,11 @@ def _resolve_defaults(
     training, seed = options.training, options.seed
     if options.start is not None:
         complete = complete_training(training, len(dataset), len(split.train))
-        return Defaults(architecture, complete)
+        model = options.start.model
+        reasons = ()
+        if isinstance(model, PotentialModel) and model.centring is not None:
+            reasons = ("started without the function of θ by which the estimator was centred",)
+        return Defaults(architecture, complete, reasons)
     return choose_defaults(architecture, method, dataset, split, training, seed)
 
 

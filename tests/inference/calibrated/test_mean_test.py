@@ -8,9 +8,9 @@ import pytest
 from inferostatic.inference.calibrated.mean_test import MeanTest
 from inferostatic.inference.calibrated.observed_data import ObservedData
 from inferostatic.inference.calibrated.response_model import (
+    MeanResponse,
     PolynomialCoordinates,
     SmoothCovariance,
-    SmoothMean,
 )
 from inferostatic.inference.polynomials import list_degrees
 
@@ -30,7 +30,7 @@ def linear(variance=0.0, low=LOW, high=HIGH, events=400, mean=(0, 0), precision=
         coefficients[row] = SLOPES[:, j] / np.sqrt(3)
     covariance = np.zeros((2, terms, terms))
     covariance[:, 0, 0] = variance
-    expected = SmoothMean(coordinates, degrees, coefficients, covariance, 1000)
+    expected = MeanResponse(coordinates, degrees, coefficients, covariance, 1000)
     still = SmoothCovariance(
         coordinates,
         list_degrees(2, 0),

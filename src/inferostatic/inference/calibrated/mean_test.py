@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .observed_data import ObservedData
-from .response_model import SmoothCovariance, SmoothMean
+from .response_model import MeanResponse, SmoothCovariance
 
 #: Slopes that count as none, as a part of the largest, in units of the errors and bounds.
 FLATTEST = 1e-6
@@ -35,7 +35,7 @@ class MeanTest:
     """
 
     observed: np.ndarray
-    mean: SmoothMean
+    mean: MeanResponse
     covariance_of: SmoothCovariance
     data: ObservedData
 

@@ -1,4 +1,4 @@
-r"""Smooth functions of θ learned from scattered events: a mean with its own error, a covariance.
+r"""The response of statistics to θ, learned from events: their mean with its error, and covariance.
 
 A mean is a polynomial. Up to some degree its coefficients are free, because a prior that
 pulls curvature towards zero is a bias where it has the same sign everywhere; beyond, they have a
@@ -84,7 +84,7 @@ class PolynomialCoordinates:
 
 
 @dataclasses.dataclass(frozen=True)
-class SmoothMean:
+class MeanResponse:
     """m(θ), p values, with its error.
 
     Attributes:
@@ -148,7 +148,7 @@ def learn_mean(
     degree: int,
     free: int = 2,
     weight: np.ndarray | None = None,
-) -> SmoothMean:
+) -> MeanResponse:
     """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
 
     Args:
@@ -178,7 +178,7 @@ def learn_mean(
     scatter = np.maximum(squares - np.sum(products * fitted, axis=0), 1e-12 * squares) / freedom
     scatter = np.maximum(scatter, np.finfo(float).tiny)
     coefficients, covariance = _average_posteriors(gram, products / np.sqrt(scatter), degrees, free)
-    return SmoothMean(
+    return MeanResponse(
         coordinates=coordinates,
         degrees=degrees,
         coefficients=coefficients * np.sqrt(scatter),

@@ -13,9 +13,9 @@ from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
 from .response_model import (
+    MeanResponse,
     PolynomialCoordinates,
     SmoothCovariance,
-    SmoothMean,
     learn_covariance,
     learn_mean,
 )
@@ -58,7 +58,7 @@ class Expectation:
 
     anchor: np.ndarray
     unit: np.ndarray
-    mean: SmoothMean
+    mean: MeanResponse
     covariance: SmoothCovariance
     theta: np.ndarray
     x: np.ndarray

@@ -10,12 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy import special
 
-from ...inputs import Input, as_floats, as_seed, kind_of, rounded, warn_user
+from ...inputs import (
+    Input,
+    as_floats,
+    as_seed,
+    column_names,
+    kind_of,
+    require_order,
+    rounded,
+    warn_user,
+)
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level, as_points, parameter_indices
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
-from ..likelihood.verb import of_likelihood
+from ..likelihood.short_form import of_likelihood
 from .grids import WHOLE_LEVEL, Tested, lay_grid, read_grid
 from .lattice import hull
 from .method import AbstractConfidenceMethod, AbstractPointTest
@@ -142,6 +151,7 @@ class ConfidenceSet:
         return self.level if level is None else as_level(level)
 
     def _one(self, theta: Input) -> np.ndarray:
+        require_order(column_names(theta), self.names, "theta")
         values = np.atleast_1d(as_floats(theta, "theta")).astype(np.float64)
         if values.ndim == 2 and len(values) == 1:
             values = values[0]
@@ -238,7 +248,7 @@ class _Tester:
                 f"{len(points)} points, such as {rounded(points[lost][0])}."
             )
         # A point above the best fit is a better best fit; θ that were tested before keep theirs.
-        best = int(np.argmax(found.value))
+        best = int(np.argmax(np.where(np.isnan(found.value), -np.inf, found.value)))
         if found.value[best] > self.observed.value + 1e-6:
             self.observed = self.observed.improve(found.theta[best])
             statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)

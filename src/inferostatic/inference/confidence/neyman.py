@@ -4,7 +4,9 @@ The statistic is the likelihood ratio to the best fit in the physical region (Fe
 Phys. Rev. D57, 3873; with the other parameters profiled). Its p-value is that among toys simulated
 at θ_I and the fitted values of the other parameters. It is right whatever the estimator, because
 the same function of the data is applied to the toys; a bad estimator gives larger sets, not wrong
-ones.
+ones. One difference is left: toys of 50 or more events are maximised around the θ at which they
+were made, and a second maximum far away, which the fit of the observed events would find, is not
+looked for in them.
 """
 
 import dataclasses
@@ -93,7 +95,7 @@ class _ToyTest(AbstractPointTest):
             error = np.sqrt(0.25 * (1 / maker.toys + maker.shared))
             notes.append(
                 f"two toys share {maker.shared:.2%} of their events on average, so a p-value's "
-                f"standard error is at most {error:.3f}; give a larger pool= to lower it"
+                f"standard error is at most {error:.3f}"
             )
         if fitter.failed > TOLERATED_FAILURES * fitter.fits:
             warn_user(

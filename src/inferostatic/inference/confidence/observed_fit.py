@@ -98,7 +98,17 @@ class ObservedFit:
     def improve(self, theta: np.ndarray) -> "ObservedFit":
         """The best fit again, started from a θ with a higher likelihood."""
         again = self.model.maximum(self.data, theta[None])
-        return dataclasses.replace(self, value=float(again.value[0]), theta=again.theta[0])
+        better = dataclasses.replace(
+            self,
+            value=float(again.value[0]),
+            theta=again.theta[0],
+            converged=bool(again.converged[0]),
+        )
+        if self.sandwich is not None:  # belongs to the covariance that was found with it
+            return better
+        return dataclasses.replace(
+            better, covariance=_invert_curvature(self.model, again.hessian[0])
+        )
 
     def _starts(
         self, indices: list[int], held: np.ndarray, low: np.ndarray, high: np.ndarray

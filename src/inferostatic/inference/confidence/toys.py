@@ -18,7 +18,7 @@ import numpy as np
 
 from ...events.events import Events
 from ...events.simulate import simulate_at
-from ...inputs import as_count, kind_of
+from ...inputs import as_count, kind_of, require_order
 from ...world.simulator import Simulator, require_simulator
 from ..likelihood.float64 import as_models_read
 from ..likelihood.likelihood import Likelihood
@@ -45,10 +45,14 @@ class AbstractSource(abc.ABC):
     """Where events at θ come from."""
 
     @abc.abstractmethod
+    def pool_size(self, count: int, events: int) -> int:
+        """How many events a pool has where `count` are asked for, for toys of `events` each."""
+
+    @abc.abstractmethod
     def draw_pool(
         self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """`count` events at θ for toys of `events` each, or as many as there are."""
+        """Events at θ for toys of `events` each, `pool_size` of them."""
 
     @abc.abstractmethod
     def describe(self) -> str:
@@ -62,6 +66,11 @@ class SimulatedSource(AbstractSource):
         require_simulator(simulator)
         self.simulator, self.names = simulator, channel.x_names
         self.used = 0
+
+    def pool_size(self, count: int, events: int) -> int:
+        """As many as are asked for."""
+        del events
+        return count
 
     def draw_pool(
         self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
@@ -89,6 +98,8 @@ class StoredSource(AbstractSource):
 
     def __init__(self, events: Events, channel: Channel) -> None:
         estimator = channel.estimators[0]
+        require_order(events.x_names, estimator.x_names, "the stored events' x")
+        require_order(events.theta_names, estimator.theta_names, "the stored events' theta")
         shape = (len(estimator.x_names), len(estimator.theta_names))
         if (events.x.shape[1], events.theta.shape[1]) != shape:
             raise ValueError(
@@ -106,17 +117,20 @@ class StoredSource(AbstractSource):
         self.furthest = 0.0
         self.weighted = bool(np.ptp(events.weight) > 0)
 
+    def pool_size(self, count: int, events: int) -> int:
+        """No more than lie near."""
+        return min(count, max(NEAR_LEAST, NEAR_TIMES * events), len(self.events))
+
     def draw_pool(
         self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
     ) -> np.ndarray:
         """The nearest events, in random order."""
-        near = min(count, max(NEAR_LEAST, NEAR_TIMES * events))
+        near = self.pool_size(count, events)
         if len(self.events) < 2 * events:
             raise ValueError(
                 f"there are {len(self.events)} stored events, too few for toys of {events}; "
                 "simulate more, or give a simulator."
             )
-        near = min(near, len(self.events))
         away = (((np.asarray(self.events.theta) - theta) / self.scale) ** 2).sum(axis=1)
         chosen = np.argpartition(away, near - 1)[:near]
         self.furthest = max(self.furthest, float(np.sqrt(away[chosen].max())))
@@ -254,8 +268,8 @@ class ToyMaker:
     def shared(self) -> float:
         """The fraction of its events that a toy shares with another: their largest correlation."""
         shares = [0.0]
-        for events in self.events:
-            pool = self._pool_size(events)
+        for events, source in zip(self.events, self.sources, strict=True):
+            pool = source.pool_size(self._pool_size(events), events)
             shares.append(0.0 if pool >= self.toys * events else events / pool)
         return max(shares)
 

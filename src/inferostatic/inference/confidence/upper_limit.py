@@ -21,7 +21,7 @@ from ...world.simulator import require_simulator
 from ..arguments import Parameter, as_level, as_points, parameter_index
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import Channel, DataSets, LikelihoodModel
-from ..likelihood.verb import of_likelihood
+from ..likelihood.short_form import of_likelihood
 from .asymptotics import BANDS
 from .limit_curves import (
     AbstractCurves,

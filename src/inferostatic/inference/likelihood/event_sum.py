@@ -133,16 +133,6 @@ def embed_events(models: tuple[Any, ...], x: Array, weight: Array) -> EventSum:
     return EventSum(models, tuple(embed(model) for model in models), x, weight)
 
 
-_embed_compiled = eqx.filter_jit(embed_events)
-
-
-def sum_over_events(models: tuple[Any, ...], x: np.ndarray, weight: np.ndarray) -> EventSum:
-    """The sum over checked events, shape (n, D), with their weights; call it inside `float64()`."""
-    chunks = cut_in_chunks(x[None])[0]
-    weights = cut_in_chunks(np.asarray(weight, np.float64)[None, :, None], padding=0.0)[0, ..., 0]
-    return _embed_compiled(models, jnp.asarray(as_models_read(chunks)), jnp.asarray(weights))
-
-
 def cut_in_chunks(rows: np.ndarray, padding: float | None = None) -> np.ndarray:
     """Rows of shape (sets, n, k) as (sets, chunks, events of a chunk, k).
 

@@ -151,6 +151,7 @@ class Likelihood:
 
     def values(self, thetas: Input) -> np.ndarray:
         """ln L at many θ, shape (m, d) to (m,), summed in float64; −∞ where it is no number."""
+        require_order(column_names(thetas), self.names, "thetas")
         points = as_rows(thetas, "thetas", columns=len(self.names), of="parameters")
         require_finite(points, "thetas", "Give finite parameters.")
         return self.function.values(np.asarray(points, np.float64))
@@ -236,9 +237,20 @@ class Likelihood:
                     f"{effective_size(weight):.4g} unweighted ones"
                 )
             lines.append(f"channel {number + 1}: {line}" if several else line)
+        return ["; ".join(lines), *self.describe_restrictions()]
+
+    def describe_restrictions(self) -> list[str]:
+        """Fixed parameters, bounds and constraints, a line for each that there are any of."""
         held = [f"{self.names[i]} = {self.low[i]:.5g}" for i in np.flatnonzero(~self.free)]
-        if held:
-            lines.append(f"fixed: {', '.join(held)}")
+        cut = [
+            f"{self.names[i]} from {self.low[i]:.5g} to {self.high[i]:.5g}"
+            for i in np.flatnonzero(self.free & np.isfinite(self.bounds).any(axis=0))
+        ]
+        lines = [
+            f"{what}: {', '.join(each)}"
+            for what, each in (("fixed", held), ("bounds", cut))
+            if each
+        ]
         constrained = self.model.constraints.describe(self.names)
         return [*lines, constrained] if constrained else lines
 
@@ -319,28 +331,38 @@ class Likelihood:
 
     def _cut(self, bounds: Mapping[str, Any]) -> None:
         low, high, edges = self.low.copy(), self.high.copy(), self.bounds.copy()
+        region = self.region
         for name, pair in bounds.items():
             index = self.names.index(name)
+            first, last = region[0][index], region[1][index]
             values = as_floats(pair, f"the bounds of {name}")
-            inside = values.shape == (2,) and low[index] <= values[0] < values[1] <= high[index]
-            if not inside:
+            if values.shape != (2,) or not first <= values[0] < values[1] <= last:
                 raise ValueError(
                     f"the bounds of {name} must be a pair (low, high) in the trained region, "
-                    f"{low[index]:.5g} to {high[index]:.5g}; got {pair!r}."
+                    f"{first:.5g} to {last:.5g}; got {pair!r}."
                 )
-            low[index], high[index] = values
             edges[:, index] = values
+            if self.free[index]:
+                low[index], high[index] = values
+            elif not values[0] <= low[index] <= values[1]:
+                raise ValueError(
+                    f"{name} is fixed at {low[index]:.5g}, outside its bounds {pair!r}; fix it at "
+                    "another value or change the bounds."
+                )
         self.model, self.bounds = replace(self.model, low=low, high=high), edges
 
     def _hold(self, fixed: Mapping[str, Any]) -> None:
         theta = self.low.copy()
+        # A parameter that is fixed already may be fixed again, anywhere it was free.
+        region = self.region
+        low, high = np.fmax(region[0], self.bounds[0]), np.fmin(region[1], self.bounds[1])
         for name, value in fixed.items():
             index = self.names.index(name)
             number = as_floats(value, f"the fixed value of {name}")
-            if number.shape != () or not self.low[index] <= number <= self.high[index]:
+            if number.shape != () or not low[index] <= number <= high[index]:
                 raise ValueError(
                     f"the fixed value of {name} must lie in the trained region, "
-                    f"{self.low[index]:.5g} to {self.high[index]:.5g}; got {value!r}."
+                    f"{low[index]:.5g} to {high[index]:.5g}; got {value!r}."
                 )
             theta[index] = float(number)
         self.model = self.model.hold([self.names.index(name) for name in fixed], theta)

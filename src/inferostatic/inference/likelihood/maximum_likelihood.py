@@ -17,7 +17,7 @@ from .likelihood import Likelihood
 from .minuit import NotConverged as NotConverged
 from .minuit import Problem, load_iminuit
 from .profile import Profile, Profiler
-from .verb import of_likelihood
+from .short_form import of_likelihood
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

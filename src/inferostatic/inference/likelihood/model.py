@@ -185,8 +185,10 @@ def map_points(
     size = min(max(1, SUM_PAIRS // events), 1 << (len(points) - 1).bit_length())
     parts = []
     with float64():
-        for start in range(0, len(points), size):
+        for start in range(0, max(len(points), 1), size):
             part = np.asarray(points[start : start + size], np.float64)
+            if len(part) == 0:
+                return np.zeros(0)
             values = _map(function, argument, jnp.asarray(pad_rows(part, size)))
             parts.append(np.asarray(values)[: len(part)])
     return np.concatenate(parts)

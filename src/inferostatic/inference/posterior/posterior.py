@@ -12,13 +12,14 @@ import numpy as np
 
 from ...bounds import within
 from ...inputs import as_seed, kind_of, rounded, warn_user
+from ...serial import describe
 from ...tables import format_table
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ...world.priors.prior import AbstractPrior
 from ..arguments import ONE_SIGMA, as_level
 from ..likelihood.likelihood import Likelihood
-from ..likelihood.verb import of_likelihood
+from ..likelihood.short_form import of_likelihood
 from .arviz_bridge import load_arviz
 from .grid import MOST_PARAMETERS, Grid
 from .grid_density import GridDensity
@@ -28,6 +29,8 @@ from .sampler import AbstractSampler, Samples, Sampling
 
 #: Part of the posterior outside the trained region above which there is a warning.
 MOST_OUTSIDE = 0.01
+#: Relative difference of the sum of weights and the effective size that needs no warning.
+NEGLIGIBLE = 0.01
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -176,16 +179,22 @@ def _assemble(
 def _read_prior(likelihood: Likelihood, prior: object) -> AbstractPrior:
     names = likelihood.names
     if prior is None:
-        whole = [one.prior for one in likelihood.estimators if one.theta_names == names]
+        whole = [one for one in likelihood.estimators if one.theta_names == names]
         if not whole:
             raise ValueError(
                 "no channel has all parameters, so posterior needs a prior of "
                 f"{', '.join(names)}: prior=ist.Uniform(low, high, names=…), for example."
             )
-        prior = whole[0]
-        if prior is None:
+        trained = [one.prior for one in whole if one.prior is not None]
+        if not trained:
             raise ValueError(
                 "the estimator was trained on events without a prior, so posterior needs one: "
+                "prior=ist.Uniform(low, high), for example."
+            )
+        prior = trained[0]
+        if any(describe(other) != describe(prior) for other in trained[1:]):
+            raise ValueError(
+                "the estimators were trained under different priors, so posterior needs one: "
                 "prior=ist.Uniform(low, high), for example."
             )
     if not isinstance(prior, AbstractPrior):
@@ -198,7 +207,8 @@ def _read_prior(likelihood: Likelihood, prior: object) -> AbstractPrior:
             f"the likelihood has {len(names)} parameters ({', '.join(names)}), the prior "
             f"{prior.dim} ({', '.join(prior.names)}); one for each is needed."
         )
-    if prior.names != names and sorted(prior.names) == sorted(names):
+    moved = [name for name, own in zip(prior.names, names, strict=True) if name != own]
+    if any(name in names for name in moved):
         raise ValueError(
             f"the prior's parameters are {', '.join(prior.names)}, but the likelihood's order is "
             f"{', '.join(names)}; give the prior in that order."
@@ -220,9 +230,10 @@ def _outside(likelihood: Likelihood, samples: np.ndarray) -> str:
 
 def _of_weights(likelihood: Likelihood) -> str:
     """What to say of weighted events, whose posterior has no exact meaning."""
-    if not any(likelihood.weighted):
+    parts = zip(likelihood.data.weight, likelihood.weighted, strict=True)
+    weight = np.concatenate([np.zeros(0), *(part[0] for part, weighted in parts if weighted)])
+    if len(weight) == 0 or abs(weight.sum() / effective_size(weight) - 1) < NEGLIGIBLE:
         return ""
-    weight = np.concatenate([part[0] for part in likelihood.data.weight])
     return (
         f"the events have weights: Σwφ is taken as the log likelihood of {weight.sum():.4g} "
         f"events, but they are worth {effective_size(weight):.4g}, so the width of the posterior "

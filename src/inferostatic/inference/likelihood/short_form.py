@@ -37,6 +37,8 @@ def of_likelihood(function: Callable[Concatenate[Likelihood, P], R]) -> Verb[P, 
                 f"{parts[0]} belongs to the likelihood: ist.{name}(ist.Likelihood(estimator, x, "
                 f"{parts[0]}=…), …)."
             )
+        if "likelihood" in options:
+            args = (options.pop("likelihood"), *args)
         if args and isinstance(args[0], Likelihood):
             return function(*args, **options)
         if "x" in options:

@@ -22,10 +22,10 @@ from scipy import stats
 import inferostatic as ist
 from inferostatic.learning.methods import Method
 from inferostatic.supervision.difference import AbstractDifference
+from inferostatic.supervision.kernel_score import KernelScore
 from inferostatic.supervision.kernels import AbstractKernel, AbstractProductKernel, Width
 from inferostatic.supervision.records import Row, ScoreTarget
 from inferostatic.supervision.supervision import ThetaDistribution, supervise_many
-from inferostatic.supervision.targets import KernelScore
 from inferostatic.world.priors.prior import AbstractPrior
 from inferostatic.world.toys import Dirichlet
 
