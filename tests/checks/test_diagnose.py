@@ -1,6 +1,7 @@
 """The whole set of checks, and its verdict in words."""
 
 import dataclasses
+import inspect
 import re
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_events_are_selected_once(events: ist.Events, monkeypatch: pytest.Monkey
         return select_events(*arguments, **options)
 
     # By the function's globals, because the package's attribute of that name is the function.
-    monkeypatch.setitem(diagnose.__globals__, "select_events", count)
+    monkeypatch.setitem(inspect.unwrap(diagnose).__globals__, "select_events", count)
     found = diagnose(dirichlet(), events, seed=4)
     assert calls == ["diagnose"]
     assert found.mean_score is not None

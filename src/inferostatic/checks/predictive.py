@@ -18,7 +18,7 @@ from ..inputs import (
     kind_of,
     require_finite,
 )
-from ..world.simulator import Simulator
+from ..world.simulator import Simulator, require_simulator
 from .finding import Finding
 
 #: Distance of the observed statistics that is tolerated, in standard deviations of replicated ones.
@@ -91,6 +91,7 @@ def posterior_predictive(
         )
     require_finite(rows, "x", "Remove or repair these events.")
     columns = as_names(column_names(x), rows.shape[1], "x")
+    require_simulator(simulator)
     count = as_count(draws, "draws")
     rng = np.random.default_rng(as_seed(seed))
     theta = posterior.samples[rng.integers(len(posterior.samples), size=count)]

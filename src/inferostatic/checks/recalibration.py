@@ -66,7 +66,7 @@ class Recalibration:
     log_ratio: np.ndarray
     recalibrated: np.ndarray
 
-    def __call__(self, log_ratio: Input) -> np.ndarray:
+    def __call__(self, log_ratio: Input) -> np.ndarray | np.floating:
         """The recalibrated ln r, in the shape given."""
         values = as_floats(log_ratio, "log_ratio").astype(np.float64)
         low, high = self.log_ratio[0], self.log_ratio[-1]

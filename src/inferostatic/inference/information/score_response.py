@@ -15,7 +15,7 @@ from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed, kind_of
 from ...progress import progress
-from ...world.simulator import Simulator
+from ...world.simulator import Simulator, require_simulator
 from ..arguments import as_events, as_trained_point
 
 #: Events simulated at θ, and as many for each parameter around it, by default.
@@ -81,6 +81,7 @@ def score_response(
             "score_response needs a score: a potential (ist.Estimator), which ist.fit(events, "
             f"seed=…) trains by default, or an ist.ScoreEstimator; got {kind_of(estimator)}."
         )
+    require_simulator(simulator)
     point, count = as_trained_point(estimator, theta), as_count(n, "n")
     region, seeds = estimator.region, np.random.SeedSequence(as_seed(seed))
     own_seeds = iter(seeds.generate_state(1 + 4 * len(point)).tolist())
