@@ -642,7 +642,7 @@ RATIO_METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", RATIO_METHODS)
+@pytest.mark.parametrize("name", ["CARL", "KLRE", pytest.param("Mix", marks=pytest.mark.slow)])
 def test_ratio_methods_find_the_gaussian(gaussian: ist.Events, name: str) -> None:
     estimator = ist.fit(gaussian, RATIO_METHODS[name], network=SMALL, training=ENOUGH, seed=1)
     errors = gaussian_errors(estimator)

@@ -82,7 +82,7 @@ def pyhf_limits(numbers, signals, backgrounds, uncertain):
     return float(found[0]), np.array(found[1], float)
 
 
-@pytest.mark.parametrize("number", [1, 14, 22])
+@pytest.mark.parametrize("number", [1, pytest.param(14, marks=pytest.mark.slow), 22])
 def test_the_asymptotic_limit_of_a_number_is_that_of_pyhf(number):
     """One event is as good as any number where the number counts."""
     background = 2.0 if number == 1 else 16.0

@@ -308,9 +308,15 @@ def test_the_summary_names_everything(hundred: Posterior) -> None:
     assert len(text.splitlines()) == 5
 
 
-def test_the_same_seed_gives_the_same_samples(hundred: Posterior) -> None:
-    again = posterior(DIRICHLET, dirichlet_events(100), method=HUNDRED, seed=1)
-    np.testing.assert_array_equal(again.samples, hundred.samples)
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(ist.NUTS(), marks=pytest.mark.slow), ist.Importance(), ist.Grid()],
+    ids=["nuts", "importance", "grid"],
+)
+def test_the_same_seed_gives_the_same_samples(method: Any) -> None:
+    one, again, other = (posterior(ONE, X, method=method, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(again.samples, one.samples)
+    assert not np.array_equal(other.samples, one.samples)
     assert not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 

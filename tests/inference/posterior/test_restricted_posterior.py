@@ -116,7 +116,13 @@ def test_bounds_cut_the_prior(method):
     agree(found, [exact.mean(), -0.3], [exact.std(), 0.0])
     assert found.samples[:, 0].min() >= low
     assert found.samples[:, 0].max() <= high
-    # A prior that is not uniform is cut as well, also far from its centre.
+
+
+@nuts_is_slow
+def test_a_normal_prior_is_cut_far_from_its_centre(method):
+    mean, std = X[:, 0].mean() - 0.6 * -0.3, 8**-0.5
+    low, high = mean + 0.5 * std, mean + 1.5 * std
+    likelihood = ist.Likelihood(PAIR, X, fixed={"b": -0.3}, bounds={"a": (low, high)})
     prior = ist.Normal([-2.0, 0.0], [0.5, 1.0], names=["a", "b"])
     precision = 8 + 4
     mean = (8 * mean - 2.0 * 4) / precision
