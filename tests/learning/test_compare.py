@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import inferostatic as ist
-from inferostatic.learning import compare as module
+from exact_estimators import exact_normal
 from inferostatic.learning.compare import Comparison, _check_setting, _groups, _TestSets
 
 PRIOR = ist.Uniform([-2.0], [2.0])
@@ -87,21 +87,10 @@ def test_a_batch_gives_what_each_setting_gives_alone(events: ist.Events) -> None
     np.testing.assert_allclose(together.loss, [one.loss[0] for one in by_loss], rtol=1e-4)
 
 
-class _Exact:
-    """The exact potential of the problem, in an estimator's clothes."""
-
-    def potential(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        return norm.logpdf(x[:, 0], theta[:, 0])
-
-
-def test_the_yardstick_is_the_loss_of_multi_scale_candidates(
-    events: ist.Events, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_yardstick_is_the_loss_of_multi_scale_candidates(events: ist.Events) -> None:
     """For the exact density it is lower than for anything else, and equals its own formula."""
-    monkeypatch.setattr(module, "Estimator", _Exact)
     jury = _TestSets(events[:500], seed=1)
-    exact: Any = _Exact()
-    losses = jury.losses(exact)
+    losses = jury.losses(exact_normal())
     theta = jury.thetas[..., 0].astype(float)
     x = np.repeat(events.x[:500, 0], jury.times)[:, None]
     p = norm.pdf(x, theta)

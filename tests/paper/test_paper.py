@@ -4,6 +4,7 @@ The figures themselves are in the report of the full run; here the numbers that 
 training are checked against exact values.
 """
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_the_settings_are_the_papers(small: PaperResults) -> None:
 
 
 def test_the_defaults_are_the_papers_size() -> None:
-    assert reproduce.__kwdefaults__ == {
+    assert inspect.unwrap(reproduce).__kwdefaults__ == {
         "instances": 5,
         "events": 100_000,
         "epochs": 20,

@@ -15,10 +15,11 @@ app = typer.Typer(
 )
 
 
-def _version(show: bool) -> None:  # noqa: FBT001 (typer's callback)
+def _version(show: bool) -> bool:  # noqa: FBT001 (typer's callback)
     if show:
         typer.echo(metadata.version("inferostatic"))
         raise typer.Exit
+    return show
 
 
 @app.callback()

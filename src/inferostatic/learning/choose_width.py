@@ -491,7 +491,7 @@ def _approximate(
 
 def _averages(
     found: Approximation, weight: np.ndarray, scale: np.ndarray, noisiness: float
-) -> dict[str, np.ndarray]:
+) -> dict[str, np.ndarray | np.floating]:
     share = weight / weight.sum()
     at_theta = weight * found.density_ratio
     common = np.square(scale / np.exp(np.mean(np.log(scale))))

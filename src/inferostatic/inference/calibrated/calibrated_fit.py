@@ -206,7 +206,7 @@ def calibrated_fit(
         data,
         calibration=calibration,
         simulation=_as_simulation(simulator, seed),
-        seed=seed,
+        seed=None if seed is None else as_seed(seed),
         progress_bar=progress_bar,
     )
 
@@ -243,7 +243,7 @@ def _data_of(likelihood: Likelihood) -> ObservedData:
 
 def _as_calibration(
     estimator: Any,  # noqa: ANN401
-    events: Events | Sequence[Events] | ScoreCalibration | None,
+    events: Any,  # noqa: ANN401
 ) -> ScoreCalibration | None:
     if events is None:
         return None
@@ -260,7 +260,8 @@ def _as_calibration(
 
 
 def _as_simulation(
-    simulator: Simulator | NearbySimulation | None, seed: int | None
+    simulator: Any,  # noqa: ANN401
+    seed: object,
 ) -> NearbySimulation | None:
     if simulator is None:
         if seed is not None:

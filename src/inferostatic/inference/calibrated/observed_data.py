@@ -49,10 +49,10 @@ class ObservedData:
         return self.weight / self.weight.sum()
 
     def average(self, values: np.ndarray) -> np.ndarray:
-        """The weighted mean over events, in float64."""
+        """The weighted mean over events of columns, shape (n, k), in float64."""
         return self.share @ np.asarray(values, np.float64)
 
-    def constraint_chi2(self, theta: np.ndarray) -> np.ndarray:
+    def constraint_chi2(self, theta: np.ndarray) -> np.ndarray | np.floating:
         """χ² of the constraints at points of shape (…, d)."""
         return np.square(theta - self.constraint_mean) @ self.constraint_precision
 

@@ -51,7 +51,7 @@ def find_most_likely(score: AveragedScore, data: ObservedData) -> np.ndarray:
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
         # Both for one event, in which the constraints have the part of an effective one.
         theta = low + u * width
-        value = data.average(first.potential(data.x, theta))
+        value = data.share @ np.asarray(first.potential(data.x, theta), np.float64)
         slope = data.average(first.score(data.x, theta))
         value -= data.constraint_chi2(theta) / 2 / data.size
         slope -= data.constraint_precision * (theta - data.constraint_mean) / data.size
