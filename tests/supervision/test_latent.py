@@ -118,16 +118,17 @@ class _WrongSign(JointScore):
         return eqx.tree_at(lambda r: r.target, record, sign * record.target)
 
 
-@pytest.mark.parametrize("wrong", [_Inverted(LabelledPairs(ist.Independent())), _Scaled(), None])
-def test_wrong_supervision_is_not_stationary(events: ist.Events, wrong: Any) -> None:
-    term = ist.CASCAL().methods[1]
-    method = {
-        "_Inverted": dataclasses.replace(ist.ALICE(), supervision=wrong),
-        "_Scaled": dataclasses.replace(ist.SALLY(), supervision=wrong),
-        "NoneType": dataclasses.replace(
-            term, supervision=_WrongSign(LabelledPairs(ist.Independent()))
-        ),
-    }[type(wrong).__name__]
+@pytest.mark.parametrize(
+    ("method", "wrong"),
+    [
+        (ist.ALICE(), _Inverted(LabelledPairs(ist.Independent()))),
+        (ist.SALLY(), _Scaled()),
+        (ist.CASCAL().methods[1], _WrongSign(LabelledPairs(ist.Independent()))),
+    ],
+    ids=["inverted", "scaled", "wrong sign"],
+)
+def test_wrong_supervision_is_not_stationary(events: ist.Events, method: Any, wrong: Any) -> None:
+    method = dataclasses.replace(method, supervision=wrong)
     assert largest(gradient_z(method, events)) > FAILS
 
 

@@ -65,7 +65,7 @@ def training_history(
     if validation_loss is not None:
         validation = np.atleast_2d(np.asarray(validation_loss, dtype=np.float64))
         curves.append(_Curve("validation", validation, VERMILION, "dashed"))
-    best = list(best_epoch) if best_epoch is not None else []
+    best = [] if best_epoch is None else [int(epoch) for epoch in best_epoch]
     _check_losses(curves, best)
     with use_style():
         figure, (axes,) = make_panels(1, width=5.0, height=3.2)
