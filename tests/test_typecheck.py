@@ -43,6 +43,11 @@ def test_a_wrong_call_is_refused(function: Callable[..., Any], arguments: tuple[
         function(*arguments)
 
 
+def test_the_wrong_argument_is_named() -> None:
+    with pytest.raises(TypeCheckError, match="typechecking parameter 'freedom'"):
+        chi2_quantile(0.9, "1")  # pyright: ignore[reportArgumentType]
+
+
 def double(value: int) -> int:
     if isinstance(value, str):
         raise ValueError("a number is needed")

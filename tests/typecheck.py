@@ -47,11 +47,13 @@ def check(stub: Callable[..., Any]) -> Callable[..., Any]:
     Jaxtyping hands over two stubs for each function, without its body. It calls the one, whose
     result it declares to be anything, before the function, and the other one after it.
     """
-    before = stub.__annotations__.get("return") is Any
+    before = stub.__annotations__.get("return", Any) is Any
     name = (stub.__module__, stub.__qualname__)
 
     @functools.cache
     def build() -> Callable[..., Any]:
+        if not before and name not in PUBLIC_SHELL:  # its arguments were checked before
+            stub.__annotations__ = {"return": stub.__annotations__["return"]}
         return beartype(conf=CONFIGURATION)(stub)
 
     # A class may refuse its arguments after the fields are set, in `__check_init__`.
