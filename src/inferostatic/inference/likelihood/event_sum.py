@@ -55,6 +55,8 @@ class EventSum(eqx.Module):
         """The sum at θ."""
 
         def add_up(member: Any, part: Any, weight: Array, theta: Array) -> Array:  # noqa: ANN401
+            if len(self.weight) == 1:
+                return _chunk_sum(member, part, weight, theta)
             # Recomputed on the way back: a gradient would otherwise store every chunk.
             again = jax.checkpoint(lambda *chunk: _chunk_sum(member, *chunk))
             return again(part, weight, theta)
