@@ -12,15 +12,7 @@ import numpy as np
 
 from ..inference.arguments import as_weight
 from ..inference.observables.reweight import Reweighting
-from ..inputs import (
-    Input,
-    as_rows,
-    as_seed,
-    column_names,
-    kind_of,
-    require_finite,
-    require_order,
-)
+from ..inputs import Input, as_rows, as_seed, column_names, kind_of, require_finite, require_order
 from ..progress import Advance, progress
 from ..tables import format_table
 from ..weights import effective_size

@@ -33,11 +33,7 @@ from ..world.priors.prior import Uniform
 from ..world.toys import Dirichlet
 
 #: Task → the method that draws its records.
-TASKS: Mapping[str, Method] = {
-    "T1": KSE(Delta(0.25)),
-    "T2": KLRE(Rectangular(0.4)),
-    "T3": CARL(),
-}
+TASKS: Mapping[str, Method] = {"T1": KSE(Delta(0.25)), "T2": KLRE(Rectangular(0.4)), "T3": CARL()}
 #: Column → the task it is trained on and its network, in the order of the paper's table.
 COLUMNS: Mapping[str, tuple[str, AbstractArchitecture]] = {
     "KSE-ISN": ("T1", paper_network),
@@ -71,11 +67,7 @@ PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "CARL-ISN": {"loss": 0.424, "error": 3.272},
         "CARL-Dir": {"loss": 0.442, "error": 5.825},
     },
-    "truth": {
-        "T1": {"loss": 15.515},
-        "T2": {"loss": 0.680},
-        "T3": {"loss": 0.415},
-    },
+    "truth": {"T1": {"loss": 15.515}, "T2": {"loss": 0.680}, "T3": {"loss": 0.415}},
 }
 #: Trainings run side by side; each is a single compiled loop that leaves the interpreter free.
 WORKERS = 2

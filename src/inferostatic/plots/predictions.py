@@ -92,12 +92,7 @@ def _choose_edges(t: NDArray[np.float64], p: NDArray[np.float64], bins: int) -> 
 
 
 def _draw_heat_map(
-    axes: Axes,
-    table: NDArray[np.float64],
-    edge: NDArray[np.float64],
-    *,
-    norm: LogNorm,
-    events: int,
+    axes: Axes, table: NDArray[np.float64], edge: NDArray[np.float64], *, norm: LogNorm, events: int
 ) -> QuadMesh:
     counts = np.ma.masked_equal(table.T, 0)
     # Rasterised, because thousands of vector cells would make an SVG of megabytes.

@@ -19,15 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ...inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    bad_rows,
-    require_finite,
-    rounded,
-    warn_user,
-)
+from ...inputs import Input, as_floats, as_rows, bad_rows, require_finite, rounded, warn_user
 from ...polynomials import list_powers
 from ...serial import known
 from ..latent import AbstractJoint, Latent

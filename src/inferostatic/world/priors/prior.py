@@ -16,15 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import (
-    Input,
-    as_count,
-    as_floats,
-    as_names,
-    as_rows,
-    as_seed,
-    bad_rows,
-)
+from ...inputs import Input, as_count, as_floats, as_names, as_rows, as_seed, bad_rows
 from ...serial import known
 
 #: ln √(2π), the normalisation of a normal density.
