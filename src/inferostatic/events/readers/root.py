@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...inputs import Input, as_floats, describe_missing, in_short
+from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
-from .packages import import_package
 
 
 def read_root(
@@ -34,7 +34,7 @@ def read_root(
         weight: branch of the event weights, of either sign.
         prior: the distribution that `theta` was drawn from.
     """
-    uproot = import_package("uproot", "ROOT files")
+    uproot = import_package("uproot", "reading ROOT files uses uproot", "readers")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     by_branch = _are_names(theta)

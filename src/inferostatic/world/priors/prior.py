@@ -19,6 +19,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...inputs import Input, as_count, as_floats, as_names, as_rows, as_seed, bad_rows
 from ...serial import known
 
+#: One θ, in JAX.
+Theta = Float[Array, " theta_dim"]
+#: One number, in JAX.
+Number = Float[Array, ""]
 #: ln √(2π), the normalisation of a normal density.
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -29,17 +33,15 @@ class AbstractPrior(eqx.Module):
     names: eqx.AbstractVar[tuple[str, ...]]
 
     @abc.abstractmethod
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
 
     @abc.abstractmethod
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ), −inf outside the support."""
 
     @abc.abstractmethod
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """A π-reversible move whose size is `fraction`, in (0, 1], of the prior's own width."""
 
     @property
@@ -156,19 +158,17 @@ class Uniform(AbstractPrior):
         check_order(self.low, self.high)
         self.names = as_names(names, len(self.low), "theta")
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         return jax.random.uniform(key, self.low.shape, minval=self.low, maxval=self.high)
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ)."""
         inside = jnp.all((theta >= self.low) & (theta <= self.high))
         volume = jnp.sum(jnp.log(jnp.asarray(self.high) - self.low))
         return jnp.where(inside, -volume, -jnp.inf)
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """A rectangular step of half-width `fraction` of the box, folded back at the walls.
 
         At `fraction` = 1 it is exactly an independent draw.
@@ -203,17 +203,15 @@ class Normal(AbstractPrior):
         check_mean_and_std(self.mean, self.std)
         self.names = as_names(names, len(self.mean), "theta")
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         return jnp.asarray(self.mean) + self.std * jax.random.normal(key, self.mean.shape)
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ)."""
         return normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std))
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """The autoregressive move m + √(1−f²)(θ−m) + fσξ; at f = 1 an independent draw."""
         noise = jax.random.normal(key, theta.shape)
         correlation = jnp.sqrt(jnp.maximum(1 - fraction**2, 0.0))
