@@ -90,16 +90,7 @@ def compute_calibration(pairs: Pairs) -> CalibrationCurve:
             f"{off.max():.3f}"
         ),
     )
-    return CalibrationCurve(
-        predicted=predicted,
-        observed=observed,
-        error=error,
-        events=count,
-        p_values=p_values,
-        miscalibration=off,
-        names=pairs.names,
-        finding=finding,
-    )
+    return CalibrationCurve(predicted, observed, error, count, p_values, off, pairs.names, finding)
 
 
 class _Curve(NamedTuple):

@@ -60,13 +60,8 @@ class ValidationEvents:
     def first(self, n: int) -> "ValidationEvents":
         """At most `n` of the events, chosen at random."""
         kept = self.order < n
-        return dataclasses.replace(
-            self,
-            x=self.x[kept],
-            theta=self.theta[kept],
-            weight=self.weight[kept],
-            order=self.order[kept],
-        )
+        parts = {name: getattr(self, name)[kept] for name in ("x", "theta", "weight", "order")}
+        return dataclasses.replace(self, **parts)
 
     def draw_candidates(self, n: int, seed: int) -> np.ndarray:
         """`n` independent θ from the prior, within the region, shape (n, d)."""
