@@ -44,13 +44,11 @@ def read_madminer(path: str | Path) -> WeightedPool:
         parameters = _names(_read(file, "parameters/names", path))
         benchmarks = _names(_read(file, "benchmarks/names", path))
         values = _read(file, "benchmarks/values", path)
-        powers = _read(
-            file, "morphing/components", path, "Only files with a morphing set-up can be used."
-        )
+        needed = "Only files with a morphing set-up can be used."
+        powers = _read(file, "morphing/components", path, needed)
         observables = _names(_read_or(file, "observables/names", []))
-        is_nuisance = np.asarray(
-            _read_or(file, "benchmarks/is_nuisance", np.zeros(len(benchmarks))), bool
-        )
+        none = np.zeros(len(benchmarks))
+        is_nuisance = np.asarray(_read_or(file, "benchmarks/is_nuisance", none), bool)
         is_reference = np.asarray(_read_or(file, "benchmarks/is_reference", []), bool)
         origin = _read_or(file, "samples/sampling_benchmarks", [])
         systematics = _systematics(file)

@@ -50,11 +50,8 @@ def read_root(
         trees = [key.split(";")[0] for key in file]
         if tree not in trees:
             raise ValueError(f"{path} has these objects, and {describe_missing(tree, trees)}.")
-        table = file[tree]
-        columns = {
-            branch: _column(table, branch)
-            for branch in [*x, *parameters, *([weight] if weight else [])]
-        }
+        branches = [*x, *parameters, *([weight] if weight else [])]
+        columns = {branch: _column(file[tree], branch) for branch in branches}
     events_x, x_names = _table(x, columns)
     if by_branch:
         points, theta_names = _table([str(p) for p in parameters], columns)
