@@ -16,8 +16,7 @@ from ..events.events import Events
 from ..inputs import Input, as_floats, require_finite
 from ..weights import effective_size, mean_and_error
 from .finding import Finding, combine_p_values, two_sided_p_value
-from .theta_pairs import Pairs, select_pairs
-from .validation_events import DISTANCES
+from .validation_events import DISTANCES, Pairs, select_pairs
 
 #: Fraction of the events that the effective number must reach for a mean of r to be a test.
 ADEQUATE_FRACTION = 0.7

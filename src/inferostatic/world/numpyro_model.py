@@ -207,9 +207,7 @@ def _names(names: Sequence[str], what: str) -> Names:
     return found
 
 
-def _find_arguments(
-    model: Callable[..., Any], parameters: Names, fixed: Mapping[str, Any]
-) -> Names:
+def _find_arguments(model: Callable[..., Any], parameters: Names, fixed: dict[str, Any]) -> Names:
     """Those parameters that are arguments, once every argument is accounted for."""
     signature = inspect.signature(model).parameters
     taken = tuple(name for name in parameters if name in signature)
