@@ -13,6 +13,7 @@ import numpy as np
 
 from ...events.events import Events
 from ...inputs import as_count, kind_of, warn_user
+from ..information.symmetric_matrices import relative_eigenvalues
 from .histograms import Bins, Histogram, Sample, choose_bins, fill_histogram
 from .observable import Observable
 from .template_events import Directions, Reweighted, Simulated, open_source
@@ -121,7 +122,7 @@ def make_templates(
     binned = basis @ observable.binned_information(x, coarse, weight) @ basis.T
     total = expected * binned + np.diag([precision.get(name, 0.0) for name in directions])
     floor = expected * len(coarse) / len(x) * (basis @ observable.information(x, weight) @ basis.T)
-    if _find_smallest_ratio(total, floor) < ABOVE_FLOOR:
+    if relative_eigenvalues(total, floor)[0] < ABOVE_FLOOR:
         raise ValueError(
             f"the observable ({', '.join(observable.names)}) says too little to measure "
             f"{', '.join(directions)} at once; free fewer parameters, constrain them more, use an "
@@ -164,13 +165,6 @@ def make_templates(
             )
     kept = {n: float(b / t) for n, b, t in zip(directions, binned, in_mean, strict=True)}
     return TemplateHistograms(directions, shift, error, nominal, low, high, noise, kept)
-
-
-def _find_smallest_ratio(matrix: np.ndarray, floor: np.ndarray) -> float:
-    """The smallest of matrix / floor over all directions."""
-    root = np.linalg.cholesky(floor)
-    half = np.linalg.solve(root, matrix)
-    return float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[0])
 
 
 def _information_in_mean(

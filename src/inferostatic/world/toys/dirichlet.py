@@ -109,14 +109,12 @@ class Dirichlet(AbstractToy):
         refuse_rows(
             np.any(x < 0, axis=1),
             x,
-            name="x",
             expected="x on the simplex, with no negative component",
             remedy="Remove such events, or check the order of the columns",
         )
         refuse_rows(
             np.any(x == 0, axis=1),
             x,
-            name="x",
             expected="x on the open simplex, since at x = 0 the score is infinite",
             remedy=(
                 "Simulate and store such events in float64, where small components survive, or "
@@ -126,7 +124,6 @@ class Dirichlet(AbstractToy):
         refuse_rows(
             np.abs(x.sum(axis=1) - 1) > _SUM_TOLERANCE,
             x,
-            name="x",
             expected=f"x on the simplex, with rows that add up to 1 within {_SUM_TOLERANCE:g}",
             remedy="Divide each row by its sum",
         )

@@ -117,7 +117,6 @@ class FallingSpectrumWithPeak(AbstractToy):
         refuse_rows(
             np.any((x < low) | (x > high), axis=1),
             x,
-            name="x",
             expected=f"x inside the mass window, {self.low:g} <= x <= {self.high:g}",
             remedy="Select events inside the window, or build the toy with a wider one",
         )

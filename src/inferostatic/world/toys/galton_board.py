@@ -108,7 +108,6 @@ class GaltonBoard(AbstractLatentToy):
         refuse_rows(
             ((x < 0) | (x > self.rows) | (x != np.round(x))).any(axis=1),
             x,
-            name="x",
             expected=f"x to be a bin, a whole number from 0 to {self.rows}",
             remedy="Give the number of steps to the right, or build the board with more rows",
         )

@@ -77,7 +77,6 @@ class PoissonCounts(AbstractToy):
         refuse_rows(
             ((x < 0) | (x != np.round(x))).any(axis=1),
             x,
-            name="x",
             expected="x to hold counts, whole numbers from 0 on",
             remedy="Give the number of entries in each bin",
         )

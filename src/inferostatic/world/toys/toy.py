@@ -136,7 +136,6 @@ class AbstractToy(abc.ABC):
         refuse_rows(
             ~finite_rows(values),
             events,
-            name="x",
             expected=f"x at which the {what} is finite in float64",
             remedy="Remove such events, or take x and theta further from the limits of float64",
         )
@@ -204,18 +203,13 @@ def refuse_rows(
     bad: Bool[np.ndarray, "n"],
     values: Float64[np.ndarray, "n dim"],
     *,
-    name: str,
+    name: str = "x",
     expected: str,
     remedy: str,
 ) -> None:
     """Raise ValueError naming the first rows of `values` that are marked as bad, if any is.
 
-    Args:
-        bad: True for each row to refuse, shape (n,).
-        values: The array the user gave, shape (n, dim).
-        name: What the user calls that array.
-        expected: What a good row is.
-        remedy: What the user should change, without a full stop.
+    The message says what a good row of the array of this name is, and what to change.
 
     Example:
         >>> refuse_rows(
