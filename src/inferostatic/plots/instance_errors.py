@@ -80,11 +80,7 @@ def error_by_instance(
         axes.set_xticks(range(len(networks)), labels)
         axes.tick_params(axis="x", length=0)
         axes.set(ylabel=label, title=title)
-        handles = _make_legend(
-            isn=any(not network.direct for network in networks),
-            direct=any(network.direct for network in networks),
-            published=bool(published),
-        )
+        handles = _make_legend(networks)
         # Outside the axes, because no corner is free of points for every set of errors.
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
@@ -153,15 +149,15 @@ def _set_range(axes: Axes, networks: list[_Network]) -> None:
         axes.set_ylim(0.0, highest * 1.08 if highest > 0 else 1.0)
 
 
-def _make_legend(*, isn: bool, direct: bool, published: bool) -> list[Line2D]:
+def _make_legend(networks: list[_Network]) -> list[Line2D]:
     dots: dict[str, Any] = {"linestyle": "none", "markersize": 4.5}
     handles = []
-    if isn:
+    if any(not network.direct for network in networks):
         handles.append(Line2D([], [], color=BLUE, marker="o", label="ISN", **dots))
-    if direct:
+    if any(network.direct for network in networks):
         handles.append(Line2D([], [], color=VERMILION, marker="s", label="direct", **dots))
     handles.append(Line2D([], [], color=FAINT, alpha=0.8, linewidth=2, label="median"))
-    if published:
+    if any(network.published is not None for network in networks):
         handles.append(
             Line2D([], [], color=INK, linewidth=1.2, linestyle=DASHES, label="published median")
         )

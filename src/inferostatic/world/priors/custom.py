@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from ...inputs import Input, as_names, require_finite
 from ...serial import Absent, known
-from .prior import AbstractPrior, Number, Theta, check_order, same_length, vector
+from .prior import AbstractPrior, Number, Theta, check_order, read_vectors
 
 #: Draws used to learn centre and scale of a user-supplied prior.
 SCALE_DRAWS = 4096
@@ -47,9 +47,9 @@ class CustomPrior(AbstractPrior):
         """Try both functions, so that a failure shows early."""
         self.draw_one, self.log_density_of = draw_one, log_density_of
         dim = _trace_dim(draw_one, log_density_of, names)
-        self.low, self.high, _ = same_length(
-            low=vector(-np.inf if low is None else low, "low"),
-            high=vector(np.inf if high is None else high, "high"),
+        self.low, self.high, _ = read_vectors(
+            low=-np.inf if low is None else low,
+            high=np.inf if high is None else high,
             draw_one=np.zeros(dim),
         )
         if len(self.low) != dim:

@@ -111,7 +111,7 @@ def reflect(value: Array, low: Array, high: Array) -> Array:
     return low + jnp.where(folded > length, 2 * length - folded, folded)
 
 
-def vector(value: Input, name: str) -> np.ndarray:
+def _vector(value: Input, name: str) -> np.ndarray:
     """One number for each parameter, in float32."""
     with np.errstate(over="ignore"):
         array = np.atleast_1d(as_floats(value, name)).astype(np.float32)
@@ -123,8 +123,9 @@ def vector(value: Input, name: str) -> np.ndarray:
     return array
 
 
-def same_length(**arrays: np.ndarray) -> list[np.ndarray]:
-    """The arrays with one value for each parameter; a single value serves for all."""
+def read_vectors(**values: Input) -> list[np.ndarray]:
+    """Vectors with one value for each parameter, in float32; a single value serves for all."""
+    arrays = {name: _vector(value, name) for name, value in values.items()}
     sizes = {len(array) for array in arrays.values()} - {1}
     if len(sizes) > 1:
         lengths = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
@@ -147,7 +148,7 @@ class Uniform(AbstractPrior):
 
     def __init__(self, low: Input, high: Input, names: Sequence[str] | None = None) -> None:
         """Edges as numbers or lists, one for each parameter."""
-        self.low, self.high = same_length(low=vector(low, "low"), high=vector(high, "high"))
+        self.low, self.high = read_vectors(low=low, high=high)
         with np.errstate(over="ignore", invalid="ignore"):
             widths = self.high - self.low
         if not np.isfinite(widths).all():
@@ -199,7 +200,7 @@ class Normal(AbstractPrior):
 
     def __init__(self, mean: Input, std: Input, names: Sequence[str] | None = None) -> None:
         """Means and standard deviations as numbers or lists."""
-        self.mean, self.std = same_length(mean=vector(mean, "mean"), std=vector(std, "std"))
+        self.mean, self.std = read_vectors(mean=mean, std=std)
         check_mean_and_std(self.mean, self.std)
         self.names = as_names(names, len(self.mean), "theta")
 

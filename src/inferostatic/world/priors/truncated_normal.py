@@ -18,9 +18,8 @@ from .prior import (
     check_mean_and_std,
     check_order,
     normal_log_density,
+    read_vectors,
     reflect,
-    same_length,
-    vector,
 )
 
 #: Distance from 0 and 1 when mapping through a distribution function: float32's own.
@@ -51,11 +50,8 @@ class TruncatedNormal(AbstractPrior):
         names: Sequence[str] | None = None,
     ) -> None:
         """Mean and standard deviation are those before the cut."""
-        self.mean, self.std, self.low, self.high = same_length(
-            mean=vector(mean, "mean"),
-            std=vector(std, "std"),
-            low=vector(low, "low"),
-            high=vector(high, "high"),
+        self.mean, self.std, self.low, self.high = read_vectors(
+            mean=mean, std=std, low=low, high=high
         )
         check_mean_and_std(self.mean, self.std)
         check_order(self.low, self.high)
