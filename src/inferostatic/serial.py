@@ -12,10 +12,16 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from .former_names import FORMER_FIELDS, FORMER_NAMES
-
 #: Classes and functions that can be stored, by name.
 _KNOWN: dict[str, Any] = {}
+#: Present names of classes and functions by those that files of earlier versions hold. Whoever
+#: renames one adds it here.
+FORMER_NAMES: dict[str, str] = {"Identity": "IdentityMap"}
+#: Present names of fields by their former ones, for each class by its present name.
+FORMER_FIELDS: dict[str, dict[str, str]] = {
+    "CandidateSets": {"law": "candidates"},
+    "LabelledPairs": {"law": "pairs"},
+}
 
 #: Whatever is registered comes back unchanged.
 T = TypeVar("T")

@@ -29,3 +29,9 @@ def effective_size(weight: np.ndarray) -> float:
     # Scaled first, so that the squares of very large and very small weights stay finite.
     scaled = weight / largest
     return float(scaled.sum() ** 2 / np.square(scaled).sum())
+
+
+def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weighted mean over events, of values of shape (n,) or (n, k), and its standard error."""
+    mean = np.asarray(weight @ values / weight.sum())
+    return mean, np.asarray(np.sqrt(weight**2 @ (values - mean) ** 2) / abs(weight.sum()))

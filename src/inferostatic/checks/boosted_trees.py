@@ -64,11 +64,7 @@ def train_trees(
 ) -> BoostedTrees:
     """Trees that separate class 1 from class 0; each class counts as much as the other.
 
-    Args:
-        x: events, shape (n, D).
-        label: 0 or 1, shape (n,).
-        weight: of either sign, with a positive sum in each class.
-        advance: called after each tree.
+    Weights may have either sign, with a positive sum in each class.
     """
     of_class = np.array([weight[label == k].sum() for k in (0, 1)])
     weight = weight / of_class[label.astype(int)] * (len(x) / 2)
@@ -89,9 +85,7 @@ def train_trees(
 
 def _bin(x: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
     """The number of the bin of each value, shape (D, n): one observable is read at a time."""
-    return np.stack(
-        [np.searchsorted(edge, values) for edge, values in zip(edges, x.T, strict=True)]
-    )
+    return np.stack([np.searchsorted(*pair) for pair in zip(edges, x.T, strict=True)])
 
 
 def _descend(
@@ -110,11 +104,9 @@ def _grow(codes: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> tuple[
         features.append(feature)
         cuts.append(cut)
         node = _descend(codes, node, feature, cut)
-    size = 2**DEPTH
-    slopes, curvatures = (np.bincount(node, value, size) for value in (slope, curvature))
-    values = np.clip(
-        RATE * slopes / (np.maximum(curvatures, 0) + RIDGE), -LARGEST_STEP, LARGEST_STEP
-    )
+    slopes, curvatures = (np.bincount(node, value, 2**DEPTH) for value in (slope, curvature))
+    steps = RATE * slopes / (np.maximum(curvatures, 0) + RIDGE)
+    values = np.clip(steps, -LARGEST_STEP, LARGEST_STEP)
     return Tree(tuple(features), tuple(cuts), values), node
 
 
@@ -132,9 +124,8 @@ def _best_cuts(
             return np.stack([sums[:, :-1], sums[:, -1:] - sums[:, :-1]])
 
         slopes, curvatures = left_and_right(slope), left_and_right(curvature)
-        allowed = (left_and_right(None) >= FEWEST_IN_LEAF).all(axis=0) & (curvatures > 0).all(
-            axis=0
-        )
+        enough = (left_and_right(None) >= FEWEST_IN_LEAF).all(axis=0)
+        allowed = enough & (curvatures > 0).all(axis=0)
         parts = slopes**2 / (np.maximum(curvatures, 0) + RIDGE)
         whole = slopes.sum(axis=0) ** 2 / (np.maximum(curvatures.sum(axis=0), 0) + RIDGE)
         gain = np.where(allowed, parts.sum(axis=0) - whole, 0)

@@ -14,7 +14,7 @@ from scipy.special import chdtrc, expit
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from .finding import Finding, combine_p_values
-from .theta_pairs import Pairs, select_pairs
+from .validation_events import Pairs, select_pairs
 
 #: Bins of equal expected variance, at most: as many as a figure shows well.
 MOST_BINS = 20
@@ -90,16 +90,7 @@ def compute_calibration(pairs: Pairs) -> CalibrationCurve:
             f"{off.max():.3f}"
         ),
     )
-    return CalibrationCurve(
-        predicted=predicted,
-        observed=observed,
-        error=error,
-        events=count,
-        p_values=p_values,
-        miscalibration=off,
-        names=pairs.names,
-        finding=finding,
-    )
+    return CalibrationCurve(predicted, observed, error, count, p_values, off, pairs.names, finding)
 
 
 class _Curve(NamedTuple):

@@ -12,15 +12,7 @@ import numpy as np
 
 from ..inference.arguments import as_weight
 from ..inference.observables.reweight import Reweighting
-from ..inputs import (
-    Input,
-    as_rows,
-    as_seed,
-    column_names,
-    kind_of,
-    require_finite,
-    require_order,
-)
+from ..inputs import Input, as_rows, as_seed, column_names, kind_of, require_finite, require_order
 from ..progress import Advance, progress
 from ..tables import format_table
 from ..weights import effective_size
@@ -70,9 +62,8 @@ class Closure:
         the number of observables, is not below 0.003.
         """
         pull = (self.auc - 0.5) / self.auc_error
-        return bool(
-            pull <= TOLERATED_PULL and self.p_value.min() * len(self.p_value) >= SMALLEST_P_VALUE
-        )
+        p_value = self.p_value.min() * len(self.p_value)
+        return bool(pull <= TOLERATED_PULL and p_value >= SMALLEST_P_VALUE)
 
     def summary(self) -> str:
         """The areas, and a line for each observable."""
@@ -175,11 +166,8 @@ def _cross_validate(
     areas = []
     for number in (0, 1):
         training, test = half == number, half != number
-        for k in (0.0, 1.0):
-            if weight[training & (label == k)].sum() <= 0:
-                raise ValueError(
-                    "negative weights prevail in half of the events; give more events."
-                )
+        if any(weight[training & (label == k)].sum() <= 0 for k in (0.0, 1.0)):
+            raise ValueError("negative weights prevail in half of the events; give more events.")
         trees = train_trees(x[training], label[training], weight[training], advance)
         score, own = trees(x[test]), weight[test]
         zero, one = label[test] == 0, label[test] == 1

@@ -125,13 +125,9 @@ def coverage(
         seed: of the candidates and of the choice of events.
         progress_bar: force the display on or off.
     """
+    most = as_count(most_events, "most_events")
     selected = select_events(
-        estimator,
-        events,
-        check="coverage",
-        kinds=(Estimator,),
-        most=as_count(most_events, "most_events"),
-        seed=seed,
+        estimator, events, check="coverage", kinds=(Estimator,), most=most, seed=seed
     )
     count = as_count(candidates, "candidates")
     return compute_coverage(
@@ -309,40 +305,32 @@ def _judge(
 ) -> tuple[Finding, ...]:
     off = [_largest_difference(column, weight) for column in found.parameters.T]
     worst = int(np.argmax(np.abs(off)))
-    sbc = Finding(
-        name="SBC",
-        p_value=combine_p_values(np.array([p_values["SBC"], p_values["SBC given the estimate"]])),
-        size=abs(off[worst]),
-        tolerance=TOLERATED_DIFFERENCE,
-        description=(
-            f"the ranks of {names[worst]} in its posterior differ from uniform ones by "
-            f"{off[worst]:+.3f} at most"
-        ),
+    sbc = _make_finding(
+        "SBC",
+        np.array([p_values["SBC"], p_values["SBC given the estimate"]]),
+        off[worst],
+        f"the ranks of {names[worst]} in its posterior differ from uniform ones by "
+        f"{off[worst]:+.3f} at most",
     )
     fractions = _fraction_below(found.density, weight, SHOWN_LEVELS)
     covered = [
         f"{level:.0%} sets cover {value:.3f}"
         for level, value in zip(SHOWN_LEVELS, fractions, strict=True)
     ]
-    sets = Finding(
-        name="expected coverage",
-        p_value=combine_p_values(p_values["density"]),
-        size=abs(_largest_difference(found.density, weight)),
-        tolerance=TOLERATED_DIFFERENCE,
-        description=(
-            f"highest-density {', '.join(covered)} "
-            f"(± {_nominal_error(SHOWN_LEVELS, weight)[0]:.3f})"
-        ),
+    sets = _make_finding(
+        "expected coverage",
+        p_values["density"],
+        _largest_difference(found.density, weight),
+        f"highest-density {', '.join(covered)} (± {_nominal_error(SHOWN_LEVELS, weight)[0]:.3f})",
     )
     off_tarp = _largest_difference(found.distance, weight)
-    tarp = Finding(
-        name="TARP",
-        p_value=combine_p_values(p_values["TARP"]),
-        size=abs(off_tarp),
-        tolerance=TOLERATED_DIFFERENCE,
-        description=f"expected coverage differs by {off_tarp:+.3f} at most",
-    )
-    return sbc, sets, tarp
+    differs = f"expected coverage differs by {off_tarp:+.3f} at most"
+    return sbc, sets, _make_finding("TARP", p_values["TARP"], off_tarp, differs)
+
+
+def _make_finding(name: str, p_values: np.ndarray, off: float, description: str) -> Finding:
+    p_value = combine_p_values(p_values)
+    return Finding(name, p_value, abs(off), TOLERATED_DIFFERENCE, description)
 
 
 def _largest_difference(ranks: np.ndarray, weight: np.ndarray) -> float:

@@ -11,8 +11,7 @@ from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
 from .finding import Finding, Grade
 from .mean_score import MeanScore, compute_mean_score
 from .pair_identities import PairIdentities, compute_identities
-from .theta_pairs import draw_pairs
-from .validation_events import select_events
+from .validation_events import draw_pairs, select_events
 
 #: What to do about a check that fails, by its name.
 ADVICE = {

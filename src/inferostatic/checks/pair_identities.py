@@ -14,10 +14,9 @@ from scipy.special import expit
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import Input, as_floats, require_finite
-from ..weights import effective_size
+from ..weights import effective_size, mean_and_error
 from .finding import Finding, combine_p_values, two_sided_p_value
-from .theta_pairs import Pairs, select_pairs
-from .validation_events import DISTANCES
+from .validation_events import DISTANCES, Pairs, select_pairs
 
 #: Fraction of the events that the effective number must reach for a mean of r to be a test.
 ADEQUATE_FRACTION = 0.7
@@ -69,8 +68,7 @@ def pair_identities(
         events: that it was not trained on.
         seed: of the pairs.
     """
-    pairs = select_pairs(estimator, events, check="pair_identities", seed=seed)
-    return compute_identities(pairs)
+    return compute_identities(select_pairs(estimator, events, check="pair_identities", seed=seed))
 
 
 def compute_identities(pairs: Pairs) -> PairIdentities:
@@ -83,7 +81,7 @@ def compute_identities(pairs: Pairs) -> PairIdentities:
         log_ratio, weight = pairs.log_ratio[rows], pairs.weight[rows]
         # The true θ is either of the two with probability 1/2, hence the 2.
         terms = -2 * pairs.larger[rows] * expit(-log_ratio)[:, None]
-        differences.append(_mean_and_error(terms, weight))
+        differences.append(mean_and_error(terms, weight))
         ratios.append(mean_ratio(-log_ratio, weight))
     difference, error = (np.array(part) for part in zip(*differences, strict=True))
     value, value_error, effective, adequate = (np.array(p) for p in zip(*ratios, strict=True))
@@ -104,19 +102,10 @@ def compute_identities(pairs: Pairs) -> PairIdentities:
     )
 
 
-def _mean_and_error(
-    values: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray | np.floating, np.ndarray | np.floating]:
-    """Of one column (n,) or of several (n, k)."""
-    mean = weight @ values / weight.sum()
-    return mean, np.sqrt(np.square(weight) @ np.square(values - mean)) / abs(weight.sum())
-
-
 class MeanRatio(NamedTuple):
-    """The mean of r over events from its denominator; 1 if r is exact.
+    """The mean of r over events from its denominator, with its error; 1 if r is exact.
 
-    value, error: mean and standard error; effective: fraction of the events that counts,
-    (Σr)²/(nΣr²); adequate: whether that is enough for the mean to be a test.
+    effective: fraction of the events that counts, (Σr)²/(nΣr²); adequate: whether it is enough.
     """
 
     value: float
@@ -137,7 +126,7 @@ def mean_ratio(log_ratio: Input, weight: Input | None = None) -> MeanRatio:
     weights = np.ones(len(values)) if weight is None else as_floats(weight, "weight")
     # In units of the largest, so that nothing overflows; few events then carry all the weight.
     top = max(float(values.max()), 0.0)
-    mean, error = _mean_and_error(np.exp(values - top), weights)
+    mean, error = mean_and_error(np.exp(values - top), weights)
     effective = effective_size(np.exp(values - top)) / len(values)
     adequate = effective >= ADEQUATE_FRACTION and effective * len(values) >= ADEQUATE_EVENTS
     with np.errstate(over="ignore"):

@@ -102,14 +102,12 @@ def posterior_predictive(
         raise ValueError(
             f"the simulator makes {simulated.shape[1]} observables, but x has {rows.shape[1]}."
         )
-    compute = statistic or _compute_moments
-    observed = np.atleast_1d(as_floats(compute(rows), "the statistic"))
-    replicated = np.stack(
-        [
-            np.atleast_1d(as_floats(compute(part), "the statistic"))
-            for part in np.split(simulated, count)
-        ]
-    )
+
+    def compute(part: np.ndarray) -> np.ndarray:
+        values = _compute_moments(part) if statistic is None else statistic(part)
+        return np.atleast_1d(as_floats(values, "the statistic"))
+
+    observed, replicated = compute(rows), np.stack([*map(compute, np.split(simulated, count))])
     if statistic is None:
         kinds = ("",) if len(rows) == 1 else ("mean of ", "sd of ")
         names = [kind + column for kind in kinds for column in columns]

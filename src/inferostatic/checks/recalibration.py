@@ -10,7 +10,7 @@ from scipy.special import logit
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import Input, as_floats, kind_of
-from .theta_pairs import select_pairs
+from .validation_events import select_pairs
 
 #: Events for each knot of the map: the error of its logit is then 0.1 where ln r is small.
 EVENTS_PER_KNOT = 500

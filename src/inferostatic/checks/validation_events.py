@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..estimator.estimator import AbstractEstimator
+from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator
 from ..estimator.history import Region
 from ..events.events import Events
 from ..inputs import as_seed, kind_of, require_order
@@ -60,13 +60,8 @@ class ValidationEvents:
     def first(self, n: int) -> "ValidationEvents":
         """At most `n` of the events, chosen at random."""
         kept = self.order < n
-        return dataclasses.replace(
-            self,
-            x=self.x[kept],
-            theta=self.theta[kept],
-            weight=self.weight[kept],
-            order=self.order[kept],
-        )
+        parts = {name: getattr(self, name)[kept] for name in ("x", "theta", "weight", "order")}
+        return dataclasses.replace(self, **parts)
 
     def draw_candidates(self, n: int, seed: int) -> np.ndarray:
         """`n` independent θ from the prior, within the region, shape (n, d)."""
@@ -176,3 +171,47 @@ def suppress_repeated_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Events with a partner θ: ln r of the true θ over the partner, and which is the larger.
+
+    Attributes:
+        log_ratio: ln p(x; θ) − ln p(x; partner), shape (n,).
+        larger: for each parameter, +1 where the true θ is the larger of the two, −1 where it is the
+            smaller, 0 where they are equal, shape (n, d).
+        distance: index of `DISTANCES`, shape (n,).
+        weight: of the events.
+        names: of the parameters.
+    """
+
+    log_ratio: np.ndarray
+    larger: np.ndarray
+    distance: np.ndarray
+    weight: np.ndarray
+    names: tuple[str, ...]
+
+
+def select_pairs(estimator: object, events: object, *, check: str, seed: int) -> Pairs:
+    """Pairs around at most so many events as a check uses."""
+    kinds = (Estimator, RatioEstimator)
+    estimator = require_kind(estimator, kinds, check)
+    selected = select_events(estimator, events, check=check, kinds=kinds, seed=seed)
+    return draw_pairs(estimator, selected, seed)
+
+
+def draw_pairs(estimator: Estimator | RatioEstimator, events: ValidationEvents, seed: int) -> Pairs:
+    """One partner for each event, near, middle or far."""
+    partner, distance = events.draw_partners(derive_seed(seed, 1))
+    kept = (distance >= 0) & np.any(partner != events.theta, axis=1)
+    x, theta, partner = events.x[kept], events.theta[kept], partner[kept]
+    with suppress_repeated_warnings():
+        log_ratio = estimator.log_ratio(x, theta, partner)
+    return Pairs(
+        log_ratio=log_ratio,
+        larger=np.sign(theta - partner),
+        distance=distance[kept],
+        weight=events.weight[kept],
+        names=estimator.theta_names,
+    )

@@ -102,7 +102,7 @@ def _run_in_calls(
     simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     seed: int,
-    asked_because: str,
+    reason: str,
     *,
     progress_bar: bool | None,
     latent: bool,
@@ -114,14 +114,12 @@ def _run_in_calls(
         for number, start in enumerate(starts):
             rng = np.random.default_rng(np.random.SeedSequence([as_seed(seed), number]))
             rows = theta[start : start + CALL_SIZE]
-            z = None
             if latent and isinstance(simulator, LatentSimulator):
                 x, z = run_latent_simulator(simulator, rows, rng, first_row=start)
+                hidden.append(z)
             else:
                 assert isinstance(simulator, Simulator)
-                x = run_simulator(
-                    simulator, rows, rng, first_row=start, asked_because=asked_because
-                )
+                x = run_simulator(simulator, rows, rng, first_row=start, asked_because=reason)
             if x.shape[1] != (parts[0] if parts else x).shape[1]:
                 raise ValueError(
                     "the simulator's number of observables changed between calls, from "
@@ -129,7 +127,5 @@ def _run_in_calls(
                     "columns for every θ."
                 )
             parts.append(x)
-            hidden.append(z)
             advance(len(rows))
-    latents = [z for z in hidden if z is not None]
-    return np.concatenate(parts), np.concatenate(latents) if latents else None
+    return np.concatenate(parts), np.concatenate(hidden) if hidden else None

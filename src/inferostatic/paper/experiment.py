@@ -33,11 +33,7 @@ from ..world.priors.prior import Uniform
 from ..world.toys import Dirichlet
 
 #: Task → the method that draws its records.
-TASKS: Mapping[str, Method] = {
-    "T1": KSE(Delta(0.25)),
-    "T2": KLRE(Rectangular(0.4)),
-    "T3": CARL(),
-}
+TASKS: Mapping[str, Method] = {"T1": KSE(Delta(0.25)), "T2": KLRE(Rectangular(0.4)), "T3": CARL()}
 #: Column → the task it is trained on and its network, in the order of the paper's table.
 COLUMNS: Mapping[str, tuple[str, AbstractArchitecture]] = {
     "KSE-ISN": ("T1", paper_network),
@@ -71,14 +67,12 @@ PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "CARL-ISN": {"loss": 0.424, "error": 3.272},
         "CARL-Dir": {"loss": 0.442, "error": 5.825},
     },
-    "truth": {
-        "T1": {"loss": 15.515},
-        "T2": {"loss": 0.680},
-        "T3": {"loss": 0.415},
-    },
+    "truth": {"T1": {"loss": 15.515}, "T2": {"loss": 0.680}, "T3": {"loss": 0.415}},
 }
 #: Trainings run side by side; each is a single compiled loop that leaves the interpreter free.
 WORKERS = 2
+#: Trained networks by column and instance.
+Networks = Mapping[tuple[str, int], AbstractEstimator]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,10 +174,8 @@ def reproduce(
 
         def train_one(column: str, instance: int) -> AbstractEstimator:
             task, network = COLUMNS[column]
-            records = sets[task][instance]
-            estimator = fit(
-                records, network=network, training=training, seed=starts[column][instance]
-            )
+            start = starts[column][instance]
+            estimator = fit(sets[task][instance], network=network, training=training, seed=start)
             advance(1, f"trained {column}")
             return estimator
 
@@ -196,9 +188,8 @@ def reproduce(
             for task, (loss_set, error_set) in tests.items():
                 if not _can_perform(estimator, task):
                     continue
-                entry = scores[task].setdefault(
-                    column, {"loss": [], "error": [], "standard_error": []}
-                )
+                empty = {"loss": [], "error": [], "standard_error": []}
+                entry = scores[task].setdefault(column, empty)
                 errors = _compute_errors(estimator, error_set)
                 entry["loss"].append(_compute_loss(estimator, loss_set))
                 entry["error"].append(float(errors.mean()))
@@ -213,12 +204,9 @@ def reproduce(
     )
 
 
-def _make_prior() -> Uniform:
-    return Uniform([0.5] * 3, [5.0] * 3, names=("theta_1", "theta_2", "theta_3"))
-
-
 def _draw_records(task: str, events: int, seed: int) -> Records:
-    return draw(TASKS[task], Dirichlet(3), _make_prior(), events, seed=seed, progress_bar=False)
+    prior = Uniform([0.5] * 3, [5.0] * 3, names=("theta_1", "theta_2", "theta_3"))
+    return draw(TASKS[task], Dirichlet(3), prior, events, seed=seed, progress_bar=False)
 
 
 def _can_perform(estimator: AbstractEstimator, task: str) -> bool:
@@ -267,7 +255,7 @@ def _compute_errors(estimator: AbstractEstimator, records: Records) -> np.ndarra
 
 
 def _choose_predictions(
-    scores: Mapping[str, Any], networks: Mapping[Any, AbstractEstimator], tests: Mapping[str, Any]
+    scores: Mapping[str, Any], networks: Networks, tests: Mapping[str, Any]
 ) -> dict[str, Prediction]:
     chosen = {"score": ("KSE-ISN", "T1"), "ratio": ("KLRE-ISN", "T2")}
     result = {}
@@ -278,9 +266,7 @@ def _choose_predictions(
     return result
 
 
-def _collect_histories(
-    networks: Mapping[Any, AbstractEstimator],
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _collect_histories(networks: Networks) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     result = {}
     for column in COLUMNS:
         histories = [e.history for (name, _), e in networks.items() if name == column]
@@ -292,11 +278,7 @@ def _collect_histories(
 
 
 def _describe_settings(
-    instances: int,
-    events: int,
-    training: Training,
-    seed: int,
-    networks: Mapping[Any, AbstractEstimator],
+    instances: int, events: int, training: Training, seed: int, networks: Networks
 ) -> dict[str, Any]:
     counts = {column: parameter_count(networks[column, 0].model.network) for column in COLUMNS}
     return {

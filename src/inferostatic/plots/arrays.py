@@ -1,7 +1,5 @@
 """What figures accept as numbers; those that cannot be drawn raise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

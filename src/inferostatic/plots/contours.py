@@ -1,7 +1,5 @@
 """Outlines of confidence regions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,12 +18,6 @@ def contours(
         outlines: by what they are; points of shape (n, 2), as `fit.contour(a, b, level)` gives.
         names: of the two parameters.
         truth: a point to mark, shape (2,).
-
-    Returns:
-        A figure with one panel.
-
-    Raises:
-        ValueError: If an outline is not of shape (n, 2).
     """
     if len(names) != 2 or not outlines:
         raise ValueError(

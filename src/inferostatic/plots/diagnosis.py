@@ -1,7 +1,5 @@
 """What the checks of an estimator found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -38,9 +36,6 @@ def diagnosis(found: Diagnosis) -> Figure:
 
     Args:
         found: the result of `ist.diagnose`.
-
-    Returns:
-        A figure with up to four panels.
     """
     score, curve, coverage = found.mean_score, found.calibration, found.coverage
     drawings: list[Callable[[Axes], None]] = []
@@ -77,15 +72,9 @@ def _draw_calibration(axes: Axes, record: CalibrationCurve) -> None:
     axes.axline((0, 0), slope=1, color=FAINT, linewidth=0.8)
     for j, name in enumerate(record.names):
         some = record.events[j] > 0
+        points = (part[j][some] for part in (record.predicted, record.observed, record.error))
         axes.errorbar(
-            record.predicted[j][some],
-            record.observed[j][some],
-            record.error[j][some],
-            fmt="o",
-            markersize=3,
-            linewidth=0.8,
-            color=choose_colour(j),
-            label=name,
+            *points, fmt="o", markersize=3, linewidth=0.8, color=choose_colour(j), label=name
         )
     axes.set(title="calibration", xlabel="predicted", ylabel="observed", xlim=(0, 1), ylim=(0, 1))
 
@@ -95,26 +84,14 @@ def _draw_ranks(axes: Axes, record: Coverage) -> None:
     axes.fill_between(LEVELS, -band, band, color=BAND, linewidth=0)
     axes.axhline(0, color=FAINT, linewidth=0.8)
     for j, name in enumerate(record.names):
-        axes.plot(
-            LEVELS,
-            record.curve(record.ranks[:, j], LEVELS) - LEVELS,
-            color=choose_colour(j),
-            linewidth=1.2,
-            label=name,
-        )
+        away = record.curve(record.ranks[:, j], LEVELS) - LEVELS
+        axes.plot(LEVELS, away, color=choose_colour(j), linewidth=1.2, label=name)
     axes.set(title="ranks (SBC)", xlabel="rank", ylabel="fraction below, less rank", xlim=(0, 1))
 
 
 def _draw_coverage(axes: Axes, record: Coverage) -> None:
     axes.axline((0, 0), slope=1, color=FAINT, linewidth=0.8)
-    axes.errorbar(
-        record.levels,
-        record.expected,
-        record.error,
-        fmt="o",
-        markersize=3.5,
-        color=BLUE,
-        label="highest density",
-    )
+    points = (record.levels, record.expected, record.error)
+    axes.errorbar(*points, fmt="o", markersize=3.5, color=BLUE, label="highest density")
     axes.plot(LEVELS, record.curve(record.tarp, LEVELS), color=VERMILION, label="TARP")
     axes.set(title="coverage", xlabel="credible level", ylabel="actual", xlim=(0, 1), ylim=(0, 1))

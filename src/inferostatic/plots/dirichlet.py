@@ -1,7 +1,5 @@
 """Densities of the Dirichlet toy (the first figure of the paper's experiment)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,12 +34,6 @@ def dirichlet_triangles(
         thetas: Parameter points, shape (n, 3) or (3,), all positive; one panel each.
         names: Labels of the three corners.
         resolution: Pixels along the base of a triangle.
-
-    Returns:
-        A figure with n panels and one colour bar.
-
-    Raises:
-        ValueError: If a parameter point is not three positive numbers.
     """
     points = np.atleast_2d(as_finite(thetas, "thetas"))
     if points.ndim != 2 or points.shape[1] != 3 or points.shape[0] == 0 or (points <= 0).any():
@@ -66,22 +58,15 @@ def dirichlet_triangles(
     ]
     norm = Normalize(0.0, float(max(tops)))
     with use_style():
-        count = len(points)
-        figure, panels = make_panels(
-            count, width=2.55 * count + 0.9, height=2.95, fixed_aspect=True
-        )
+        width = 2.55 * len(points) + 0.9
+        figure, panels = make_panels(len(points), width=width, height=2.95, fixed_aspect=True)
         images = []
         for axes, theta, density in zip(panels, points, densities, strict=True):
             images.append(_draw_triangle(axes, density, norm, names))
             axes.set_title(rf"$\theta = ({', '.join(f'{t:g}' for t in theta)})$", fontsize=11)
-        add_colour_bar(
-            figure,
-            images[-1],
-            panels,
-            label=r"density $p(x;\theta)$",
-            shrink=0.8,
-            extend="max" if diverges else "neither",
-        )
+        extend = "max" if diverges else "neither"
+        label = r"density $p(x;\theta)$"
+        add_colour_bar(figure, images[-1], panels, label=label, shrink=0.8, extend=extend)
     return figure
 
 
@@ -106,26 +91,14 @@ def _draw_triangle(
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, HEIGHT]])
     outline = Polygon(corners, closed=True, fill=False, edgecolor=INK, linewidth=0.9)
     axes.add_patch(outline)
+    box = (0.0, 1.0, 0.0, HEIGHT)
     image = axes.imshow(
-        density,
-        origin="lower",
-        extent=(0.0, 1.0, 0.0, HEIGHT),
-        norm=norm,
-        cmap=HEAT,
-        interpolation="bilinear",
+        density, origin="lower", extent=box, norm=norm, cmap=HEAT, interpolation="bilinear"
     )
     image.set_clip_path(outline)
     for corner, name, side in zip(corners, names, ("top", "top", "bottom"), strict=True):
-        axes.text(
-            corner[0],
-            corner[1] + (0.025 if side == "bottom" else -0.03),
-            name,
-            horizontalalignment="center",
-            verticalalignment=side,
-            fontsize=12,
-        )
-    axes.set_xlim(-0.06, 1.06)
-    axes.set_ylim(-0.12, HEIGHT + 0.1)
-    axes.set_aspect("equal")
+        height = corner[1] + (0.025 if side == "bottom" else -0.03)
+        axes.text(corner[0], height, name, ha="center", va=side, fontsize=12)
+    axes.set(xlim=(-0.06, 1.06), ylim=(-0.12, HEIGHT + 0.1), aspect="equal")
     axes.set_axis_off()
     return image

@@ -1,7 +1,5 @@
 """Errors of every instance of every network on one task (the paper's experiment)."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -24,6 +22,9 @@ from .style import (
     use_log_axis,
     use_style,
 )
+
+#: Dashes of the lines of published values.
+DASHES = (0, (4, 2))
 
 
 def error_by_instance(
@@ -49,12 +50,6 @@ def error_by_instance(
         direct: The names of the networks that model their target directly; the others are drawn as
             inferostatic networks (ISN). By default those whose name contains "dir".
         label: What the errors are, for the y axis.
-
-    Returns:
-        A figure with one panel.
-
-    Raises:
-        ValueError: If names or shapes do not match, or a number is not finite.
     """
     if not errors:
         raise ValueError("expected the errors of at least one network, got an empty mapping")
@@ -84,13 +79,8 @@ def error_by_instance(
         labels = [textwrap.fill(network.name, 12) for network in networks]
         axes.set_xticks(range(len(networks)), labels)
         axes.tick_params(axis="x", length=0)
-        axes.set_ylabel(label)
-        axes.set_title(title)
-        handles = _make_legend(
-            isn=any(not network.direct for network in networks),
-            direct=any(network.direct for network in networks),
-            published=bool(published),
-        )
+        axes.set(ylabel=label, title=title)
+        handles = _make_legend(networks)
         # Outside the axes, because no corner is free of points for every set of errors.
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
@@ -144,9 +134,8 @@ def _draw_network(axes: Axes, column: int, network: _Network) -> None:
     ends = (column - 0.38, column + 0.38)
     axes.hlines(network.median, *ends, colors=colour, linewidth=2.0, alpha=0.45, zorder=1.5)
     if network.published is not None:
-        dashes = (0, (4, 2))
         axes.hlines(
-            network.published, *ends, colors=INK, linewidth=1.2, linestyles=dashes, zorder=2
+            network.published, *ends, colors=INK, linewidth=1.2, linestyles=DASHES, zorder=2
         )
 
 
@@ -160,18 +149,16 @@ def _set_range(axes: Axes, networks: list[_Network]) -> None:
         axes.set_ylim(0.0, highest * 1.08 if highest > 0 else 1.0)
 
 
-def _make_legend(*, isn: bool, direct: bool, published: bool) -> list[Line2D]:
+def _make_legend(networks: list[_Network]) -> list[Line2D]:
     dots: dict[str, Any] = {"linestyle": "none", "markersize": 4.5}
     handles = []
-    if isn:
+    if any(not network.direct for network in networks):
         handles.append(Line2D([], [], color=BLUE, marker="o", label="ISN", **dots))
-    if direct:
+    if any(network.direct for network in networks):
         handles.append(Line2D([], [], color=VERMILION, marker="s", label="direct", **dots))
     handles.append(Line2D([], [], color=FAINT, alpha=0.8, linewidth=2, label="median"))
-    if published:
+    if any(network.published is not None for network in networks):
         handles.append(
-            Line2D(
-                [], [], color=INK, linewidth=1.2, linestyle=(0, (4, 2)), label="published median"
-            )
+            Line2D([], [], color=INK, linewidth=1.2, linestyle=DASHES, label="published median")
         )
     return handles

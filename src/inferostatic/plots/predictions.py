@@ -1,7 +1,5 @@
 """Predictions against true values, as heat maps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,12 +34,6 @@ def true_against_predicted(
         names: One name for each column, used as panel titles; none by default.
         label: The quantity, for the axis labels ("score" gives "true score").
         bins: Cells along each axis.
-
-    Returns:
-        A figure with one panel for each column and one colour bar.
-
-    Raises:
-        ValueError: If shapes or the number of names do not match, or a value is not finite.
     """
     truth, guess = as_finite(true, "true"), as_finite(predicted, "predicted")
     if truth.shape != guess.shape or truth.ndim not in (1, 2) or truth.size == 0:
@@ -61,13 +53,9 @@ def true_against_predicted(
     ]
     norm = LogNorm(1.0, max(2.0, *(float(table.max()) for table in tables)))
 
+    width, height = 2.75 * count + 1.2, 3.05 if names is None else 3.3
     with use_style():
-        figure, panels = make_panels(
-            count,
-            width=2.75 * count + 1.2,
-            height=3.05 if names is None else 3.3,
-            fixed_aspect=True,
-        )
+        figure, panels = make_panels(count, width=width, height=height, fixed_aspect=True)
         meshes = []
         for column, (axes, table, edge) in enumerate(zip(panels, tables, edges, strict=True)):
             meshes.append(_draw_heat_map(axes, table, edge, norm=norm, events=len(truth)))
@@ -92,37 +80,21 @@ def _choose_edges(t: NDArray[np.float64], p: NDArray[np.float64], bins: int) -> 
 
 
 def _draw_heat_map(
-    axes: Axes,
-    table: NDArray[np.float64],
-    edge: NDArray[np.float64],
-    *,
-    norm: LogNorm,
-    events: int,
+    axes: Axes, table: NDArray[np.float64], edge: NDArray[np.float64], *, norm: LogNorm, events: int
 ) -> QuadMesh:
     counts = np.ma.masked_equal(table.T, 0)
     # Rasterised, because thousands of vector cells would make an SVG of megabytes.
     mesh = axes.pcolormesh(edge, edge, counts, norm=norm, cmap=HEAT, rasterized=True)
     ends = edge[[0, -1]]
+    dashes = (0, (5, 3))
     axes.plot(
-        ends,
-        ends,
-        color=VERMILION,
-        linewidth=1.3,
-        linestyle=(0, (5, 3)),
-        label="perfect prediction",
+        ends, ends, color=VERMILION, linewidth=1.3, linestyle=dashes, label="perfect prediction"
     )
     axes.set(xlim=ends, ylim=ends, aspect="equal")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     beyond = events - int(table.sum())
     if beyond:
-        axes.text(
-            0.97,
-            0.03,
-            f"{100.0 * beyond / events:.2g}% outside",
-            fontsize=7.5,
-            transform=axes.transAxes,
-            horizontalalignment="right",
-            color=FAINT,
-        )
+        note = f"{100.0 * beyond / events:.2g}% outside"
+        axes.text(0.97, 0.03, note, fontsize=7.5, color=FAINT, ha="right", transform=axes.transAxes)
     return mesh

@@ -5,8 +5,6 @@ without a display is enough. Colours are the Okabe-Ito set and perceptually unif
 distinct for colour-blind readers and in print.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 

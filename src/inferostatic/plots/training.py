@@ -1,9 +1,7 @@
 """Losses during training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -48,12 +46,6 @@ def training_history(
         best_epoch: For each member the epoch that was kept, counted from 1; marked on the
             validation line (the training line where there is no validation).
         truth: The loss of the exact likelihood, as a line to compare with.
-
-    Returns:
-        A figure with one panel.
-
-    Raises:
-        ValueError: If shapes do not match.
     """
     if isinstance(train_loss, History):
         history = train_loss
@@ -135,17 +127,9 @@ def _draw_curve(axes: Axes, curve: _Curve) -> None:
 
 
 def _mark_epochs(axes: Axes, curve: _Curve, best: list[int]) -> None:
-    axes.plot(
-        best,
-        curve.losses[np.arange(len(best)), np.asarray(best) - 1],
-        linestyle="none",
-        marker="o",
-        markersize=5,
-        markerfacecolor="white",
-        markeredgecolor=curve.colour,
-        label="epoch kept",
-        zorder=4,
-    )
+    losses = curve.losses[np.arange(len(best)), np.asarray(best) - 1]
+    rings: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": curve.colour}
+    axes.plot(best, losses, "o", markersize=5, **rings, label="epoch kept", zorder=4)
 
 
 def _median_of_members(losses: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,5 @@
 """The choice of a kernel's width."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -24,9 +22,6 @@ def width_choice(choice: WidthChoice) -> Figure:
 
     Args:
         choice: The result of `ist.choose_width`.
-
-    Returns:
-        A figure with three panels.
     """
     widths = np.asarray(choice.widths, dtype=np.float64)
     column = int(np.argmax(widths.max(axis=0) / widths.min(axis=0)))
@@ -37,11 +32,10 @@ def width_choice(choice: WidthChoice) -> Figure:
     with use_style():
         figure, (errors, variance, saturation) = make_panels(3, width=9.6, height=3.2)
         _draw_errors(errors, choice, width, order)
-        variance.plot(width, choice.variance[order], color=INK, marker="o", markersize=3.5)
+        dots: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 3.5}
+        variance.plot(width, choice.variance[order], **dots)
         variance.set_yscale("log")
-        saturation.plot(
-            width, 100 * choice.saturation[order], color=INK, marker="o", markersize=3.5
-        )
+        saturation.plot(width, 100 * choice.saturation[order], **dots)
         saturation.set_ylim(bottom=0.0)
         titles = ("error of the score", "variance of the target", "saturated scores, %")
         for axes, title in zip((errors, variance, saturation), titles, strict=True):
@@ -51,11 +45,9 @@ def width_choice(choice: WidthChoice) -> Figure:
                 axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
                 axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
                 axes.xaxis.set_minor_locator(NullLocator())
-            axes.axvline(
-                widths[choice.best, column], color=FAINT, linewidth=1.0, linestyle=(0, (4, 2))
-            )
-            axes.set_title(title)
-            axes.set_xlabel(f"width{of_one}")
+            best = widths[choice.best, column]
+            axes.axvline(best, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)))
+            axes.set(title=title, xlabel=f"width{of_one}")
         figure.legend(*errors.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
@@ -72,14 +64,9 @@ def _draw_errors(
     ]
     for name, values, style in lines:
         axes.plot(width, values[order], label=name, **style)
-    axes.fill_between(
-        width,
-        np.maximum(choice.bias - choice.bias_error, 0.0)[order],
-        (choice.bias + choice.bias_error)[order],
-        color=BLUE,
-        alpha=0.2,
-        linewidth=0,
-    )
+    low = np.maximum(choice.bias - choice.bias_error, 0.0)
+    high = choice.bias + choice.bias_error
+    axes.fill_between(width, low[order], high[order], color=BLUE, alpha=0.2, linewidth=0)
     shown = np.concatenate([choice.bias, noise, choice.predicted_error])
     shown = shown[shown > 0]
     if shown.size:

@@ -6,8 +6,6 @@ elsewhere, so it can be mailed, archived or printed. All text is escaped. Files 
 at all: a failure while rendering or writing leaves an older report as it was.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import os
@@ -72,9 +70,6 @@ class Table:
         rows: Rows of as many entries as the header: plain values or `Cell` records.
         caption: Text shown above the table.
         number_format: Format specification for floating-point numbers, such as ".3f".
-
-    Raises:
-        ValueError: If a row and the header differ in length.
     """
 
     header: Sequence[str]
@@ -102,9 +97,6 @@ class FigureItem:
     Args:
         figure: A matplotlib figure, or the bytes of a PNG file.
         caption: Text shown below the figure, and its alternative for screen readers.
-
-    Raises:
-        ValueError: If bytes are given that are not those of a PNG file.
     """
 
     figure: Figure | bytes
@@ -144,7 +136,7 @@ def write_report(
     settings: Mapping[str, object] | None = None,
     summary: str = "",
 ) -> Path:
-    """Write a report as one self-contained HTML file, replacing an older one only when complete.
+    """Write a self-contained HTML file, replacing an older one only when complete; its path.
 
     Args:
         path: File to write; missing folders are made.
@@ -152,9 +144,6 @@ def write_report(
         sections: The parts, in order.
         settings: Names and values of what was run, shown as a table at the end.
         summary: Plain text below the title; a blank line begins a new paragraph.
-
-    Returns:
-        The path written.
     """
     page = render_report(title=title, sections=sections, settings=settings, summary=summary)
     return _write(path, page.encode("utf-8"))
@@ -183,15 +172,12 @@ def render_report(
 
 
 def save_png(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Path:
-    """Save a figure as a PNG file, replacing an older one only when complete.
+    """Save a figure as a PNG file, replacing an older one only when complete; its path.
 
     Args:
         figure: A matplotlib figure.
         path: File to write; missing folders are made.
         dpi: Pixels per inch.
-
-    Returns:
-        The path written.
     """
     return _write(path, _png(figure, dpi=dpi))
 

@@ -7,7 +7,6 @@ in θ and x in the order named, in z in the order of the program, arrays flatten
 """
 
 import dataclasses
-import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,10 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..inputs import kind_of
+from ..packages import import_package
+
+#: Names of parameters, sites or columns.
+Names = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +39,14 @@ class Site:
         return math.prod(self.shape)
 
     @property
-    def column_names(self) -> tuple[str, ...]:
+    def column_names(self) -> Names:
         """`y`, or `y[0]`, `y[1]` and so on."""
         indices = [",".join(map(str, index)) for index in np.ndindex(*self.shape)]
         return tuple(f"{self.name}[{index}]" if index else self.name for index in indices)
+
+
+#: What NumPyro recorded of a site, and its shape and type.
+Found = tuple[dict[str, Any], Site]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +65,7 @@ class NumpyroSimulator:
     model: Callable[..., Any]
     arguments: tuple[Site, ...]
     drawn: tuple[Site, ...]
-    order: tuple[str, ...]
+    order: Names
     observed: tuple[Site, ...]
     latent: tuple[Site, ...]
 
@@ -69,17 +76,17 @@ class NumpyroSimulator:
         return tuple(by_name[name] for name in self.order)
 
     @property
-    def theta_names(self) -> tuple[str, ...]:
+    def theta_names(self) -> Names:
         """Names of the d columns of θ."""
         return _columns(self.parameters)
 
     @property
-    def x_names(self) -> tuple[str, ...]:
+    def x_names(self) -> Names:
         """Names of the D columns of x."""
         return _columns(self.observed)
 
     @property
-    def z_names(self) -> tuple[str, ...]:
+    def z_names(self) -> Names:
         """Names of the k columns of z."""
         return _columns(self.latent)
 
@@ -171,7 +178,7 @@ def from_numpyro(
     if twice:
         raise ValueError(f"{twice[0]!r} is named both as a parameter and as observed.")
     fixed = dict(arguments or {})
-    taken = _argument_names(model, parameters, fixed)
+    taken = _find_arguments(model, parameters, fixed)
     bound = partial(model, **fixed)
     sites, drawn = _probe(bound, taken, parameters, observed)
     by_name = {site.name: site for site in sites}
@@ -188,15 +195,10 @@ def from_numpyro(
 
 
 def _numpyro(module: str) -> Any:  # noqa: ANN401
-    try:
-        return importlib.import_module(f"numpyro.{module}")
-    except ImportError as error:
-        raise ImportError(
-            "from_numpyro uses NumPyro: pip install 'inferostatic[numpyro]'"
-        ) from error
+    return import_package(f"numpyro.{module}", "from_numpyro uses NumPyro", "numpyro")
 
 
-def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
+def _names(names: Sequence[str], what: str) -> Names:
     found = (names,) if isinstance(names, str) else tuple(names)
     if not found or not all(isinstance(name, str) for name in found):
         raise TypeError(f"{what} must be a list of names, such as ['mu', 'sigma']; got {names!r}.")
@@ -205,9 +207,7 @@ def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
     return found
 
 
-def _argument_names(
-    model: Callable[..., Any], parameters: tuple[str, ...], fixed: Mapping[str, Any]
-) -> tuple[str, ...]:
+def _find_arguments(model: Callable[..., Any], parameters: Names, fixed: dict[str, Any]) -> Names:
     """Those parameters that are arguments, once every argument is accounted for."""
     signature = inspect.signature(model).parameters
     taken = tuple(name for name in parameters if name in signature)
@@ -230,14 +230,11 @@ def _argument_names(
 
 
 def _probe(
-    model: Callable[..., Any],
-    taken: tuple[str, ...],
-    parameters: tuple[str, ...],
-    observed: tuple[str, ...],
+    model: Callable[..., Any], taken: Names, parameters: Names, observed: Names
 ) -> tuple[tuple[Site, ...], tuple[Site, ...]]:
     """Run the model once without numbers: its random sites, and parameters among its sites."""
     handlers = _numpyro("handlers")
-    found: dict[str, tuple[dict[str, Any], Site]] = {}
+    found: dict[str, Found] = {}
     chosen = [name for name in parameters if name not in taken]
 
     def zeros(message: dict[str, Any]) -> Array | None:
@@ -274,9 +271,7 @@ def _probe(
     return sites, tuple(found[name][1] for name in chosen)
 
 
-def _check_parameter(
-    name: str, found: tuple[dict[str, Any], Site] | None, random: list[str]
-) -> None:
+def _check_parameter(name: str, found: Found | None, random: list[str]) -> None:
     if found is None or found[0]["type"] not in ("sample", "param"):
         raise ValueError(
             f"the parameter {name!r} is neither an argument nor a random site of the model, whose "
@@ -293,9 +288,7 @@ def _check_parameter(
         )
 
 
-def _check_observed(
-    name: str, found: tuple[dict[str, Any], Site] | None, random: list[str]
-) -> None:
+def _check_observed(name: str, found: Found | None, random: list[str]) -> None:
     if found is not None and found[0]["type"] == "deterministic":
         raise ValueError(
             f"{name!r} is computed, numpyro.deterministic, and has no density given the latent "
@@ -353,7 +346,7 @@ def _check_density(simulator: NumpyroSimulator) -> None:
         ) from error
 
 
-def _columns(sites: tuple[Site, ...]) -> tuple[str, ...]:
+def _columns(sites: tuple[Site, ...]) -> Names:
     return tuple(name for site in sites for name in site.column_names)
 
 

@@ -76,14 +76,9 @@ def run_simulator(
     first_row: int = 0,
     asked_because: str = "",
 ) -> np.ndarray:
-    """Call a simulator and check what it returned.
+    """Call a simulator with a generator for this call alone, and check what it returned.
 
-    Args:
-        simulator: the function.
-        theta: parameters, shape (n, d).
-        rng: generator for this call alone.
-        first_row: number of the first row in the whole of θ, for messages.
-        asked_because: why θ may lie outside the prior, added to errors.
+    Messages count rows from `first_row`, and say why θ may lie outside the prior: `asked_because`.
     """
     x = _call(simulator, theta, rng, asked_because)
     return _check_x(x, theta, first_row, asked_because)

@@ -19,15 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ...inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    bad_rows,
-    require_finite,
-    rounded,
-    warn_user,
-)
+from ...inputs import Input, as_floats, as_rows, bad_rows, require_finite, rounded, warn_user
 from ...polynomials import list_powers
 from ...serial import known
 from ..latent import AbstractJoint, Latent
@@ -99,9 +91,8 @@ class Morphing(AbstractJoint):
     ) -> None:
         """Check the basis and solve for the components."""
         self.powers = as_powers(powers)
-        self.benchmarks = as_rows(benchmarks, "benchmarks", columns=self.powers.shape[1]).astype(
-            np.float64
-        )
+        points = as_rows(benchmarks, "benchmarks", columns=self.powers.shape[1])
+        self.benchmarks = points.astype(np.float64)
         require_finite(self.benchmarks, "benchmarks", "Give finite parameters.")
         self.degree = int(self.powers.max())
         self.centre, self.scale = choose_standardisation(self.powers, self.benchmarks)
@@ -332,9 +323,8 @@ class Morphing(AbstractJoint):
         return np.atleast_2d(theta).astype(np.float64)
 
     def _weights(self, weights: Input) -> ndarray:
-        table = as_rows(
-            weights, "weights", columns=len(self.benchmarks), of="weights, one per benchmark"
-        )
+        of = "weights, one per benchmark"
+        table = as_rows(weights, "weights", columns=len(self.benchmarks), of=of)
         require_finite(table, "weights", "Repair or remove these events.")
         return table.astype(np.float64)
 

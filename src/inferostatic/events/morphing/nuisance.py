@@ -68,11 +68,11 @@ def nuisance_exponents(
         )
     a, b = np.zeros((2, len(central), len(up)))
     for j, (high, low) in enumerate(zip(up, lows, strict=True)):
-        plus = _log_ratio(_weights(high, f"up[{j}]", len(central)), central, f"up[{j}]")
+        plus = _log_ratio(_weights(high, f"up[{j}]", len(central)), central)
         if low is None:
             a[:, j] = plus
             continue
-        minus = _log_ratio(_weights(low, f"down[{j}]", len(central)), central, f"down[{j}]")
+        minus = _log_ratio(_weights(low, f"down[{j}]", len(central)), central)
         finite = np.isfinite(plus) & np.isfinite(minus)
         a[:, j] = np.where(finite, (plus - minus) / 2, np.nan)
         b[:, j] = np.where(finite, (plus + minus) / 2, np.nan)
@@ -95,12 +95,10 @@ def _weights(values: Input, name: str, n: int | None) -> ndarray:
     return array
 
 
-def _log_ratio(varied: ndarray, nominal: ndarray, name: str) -> ndarray:
+def _log_ratio(varied: ndarray, nominal: ndarray) -> ndarray:
     """ln(varied / nominal); 0 where both vanish and NaN where it does not exist."""
-    ratio = np.ones(len(nominal))
-    known_ratio = nominal != 0
-    ratio[known_ratio] = varied[known_ratio] / nominal[known_ratio]
-    ratio[~known_ratio & (varied != 0)] = np.nan
+    otherwise = np.where(varied == 0, 1.0, np.nan)
+    ratio = np.divide(varied, nominal, out=otherwise, where=nominal != 0)
     return np.log(np.where(ratio > 0, ratio, np.nan))
 
 
@@ -206,11 +204,6 @@ def _log_rates(weights: ndarray, exponents: Exponents, nu: ndarray, origin: ndar
 
 def _chebyshev_rows(t: ndarray, orders: ndarray) -> Float[ndarray, "m terms"]:
     """The same as `_chebyshev` for many points, in float64."""
-    rows = [np.ones_like(t), t]
-    while len(rows) <= orders.max():
-        rows.append(2 * t * rows[-1] - rows[-2])
-    table = np.stack(rows)
-    product = np.ones((len(t), len(orders)))
-    for j in range(t.shape[1]):
-        product *= table[orders[:, j], :, j].T
-    return product
+    table = np.polynomial.chebyshev.chebvander(t, int(orders.max()))
+    factors = [table[:, j, orders[:, j]] for j in range(t.shape[1])]
+    return np.prod(factors, axis=0)

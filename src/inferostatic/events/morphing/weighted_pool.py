@@ -188,11 +188,7 @@ class WeightedPool:
 
 
 def _draw_theta(
-    prior: AbstractPrior | Input,
-    n: int,
-    morphing: Morphing,
-    names: Sequence[str] | None,
-    seed: int,
+    prior: AbstractPrior | Input, n: int, morphing: Morphing, names: Sequence[str] | None, seed: int
 ) -> np.ndarray:
     """θ of every event, one row for each."""
     dim = morphing.dim + morphing.nuisances

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...inputs import Input, describe_missing, in_short, kind_of
+from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
 from ..morphing.weighted_pool import WeightedPool
-from .packages import import_package
 
 #: A function of one event, as pylhe gives it, with `particles` and their id, status, px, py, pz, e.
 Observables = Mapping[str, Callable[[Any], float]]
@@ -91,7 +91,7 @@ def read_lhe_weights(
 
 def _events(path: str | Path) -> Generator[Any, None, None]:
     """The events one by one; closing it closes the file."""
-    pylhe = import_package("pylhe", "LHE files")
+    pylhe = import_package("pylhe", "reading LHE files uses pylhe", "readers")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     try:

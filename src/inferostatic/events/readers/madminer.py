@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...inputs import Input, as_floats, bad_rows, in_short, warn_user
+from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
 from ..latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, SCORE_OFF_REFERENCE, Latent
 from ..morphing.morphing import Morphing
 from ..morphing.nuisance import Exponents, nuisance_exponents
 from ..morphing.weighted_pool import WeightedPool
-from .packages import import_package
 
 #: How MadMiner writes that a benchmark of a nuisance parameter is absent.
 ABSENT = ("None", "")
@@ -37,20 +37,18 @@ def read_madminer(path: str | Path) -> WeightedPool:
     Args:
         path: an HDF5 file with analysed events, such as its `LHEReader` or `DelphesReader` saves.
     """
-    h5py = import_package("h5py", "MadMiner files")
+    h5py = import_package("h5py", "reading MadMiner files uses h5py", "readers")
     with _open(h5py, path) as file:
         weights = _read(file, "samples/weights", path, "Has the analysis of events been run?")
         x = _read(file, "samples/observations", path, "Has the analysis been run?")
         parameters = _names(_read(file, "parameters/names", path))
         benchmarks = _names(_read(file, "benchmarks/names", path))
         values = _read(file, "benchmarks/values", path)
-        powers = _read(
-            file, "morphing/components", path, "Only files with a morphing set-up can be used."
-        )
+        needed = "Only files with a morphing set-up can be used."
+        powers = _read(file, "morphing/components", path, needed)
         observables = _names(_read_or(file, "observables/names", []))
-        is_nuisance = np.asarray(
-            _read_or(file, "benchmarks/is_nuisance", np.zeros(len(benchmarks))), bool
-        )
+        none = np.zeros(len(benchmarks))
+        is_nuisance = np.asarray(_read_or(file, "benchmarks/is_nuisance", none), bool)
         is_reference = np.asarray(_read_or(file, "benchmarks/is_reference", []), bool)
         origin = _read_or(file, "samples/sampling_benchmarks", [])
         systematics = _systematics(file)

@@ -160,13 +160,13 @@ def _check_particles(ragged: _Ragged, particles: int, padding: float, *, truncat
             f"{number.max()}. Raise particles=, or keep the first {particles} of each event with "
             "truncate=True."
         )
+    padded = (
+        f"has {padding:g} in all its features and would be taken for padding; choose another "
+        "padding=, and the same in ist.PerParticle(…)"
+    )
     for wrong, fault in (
         (~np.isfinite(flat).all(axis=1), "has NaN or infinite features"),
-        (
-            (flat.astype(np.float32) == np.float32(padding)).all(axis=1),
-            f"has {padding:g} in all its features and would be taken for padding; choose another "
-            "padding=, and the same in ist.PerParticle(…)",
-        ),
+        ((flat.astype(np.float32) == np.float32(padding)).all(axis=1), padded),
     ):
         if wrong.any():
             good = ~np.bincount(row[wrong], minlength=len(number)).astype(bool)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...inputs import Input, as_floats, describe_missing, in_short
+from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
-from .packages import import_package
 
 
 def read_root(
@@ -34,7 +34,7 @@ def read_root(
         weight: branch of the event weights, of either sign.
         prior: the distribution that `theta` was drawn from.
     """
-    uproot = import_package("uproot", "ROOT files")
+    uproot = import_package("uproot", "reading ROOT files uses uproot", "readers")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     by_branch = _are_names(theta)
@@ -50,11 +50,8 @@ def read_root(
         trees = [key.split(";")[0] for key in file]
         if tree not in trees:
             raise ValueError(f"{path} has these objects, and {describe_missing(tree, trees)}.")
-        table = file[tree]
-        columns = {
-            branch: _column(table, branch)
-            for branch in [*x, *parameters, *([weight] if weight else [])]
-        }
+        branches = [*x, *parameters, *([weight] if weight else [])]
+        columns = {branch: _column(file[tree], branch) for branch in branches}
     events_x, x_names = _table(x, columns)
     if by_branch:
         points, theta_names = _table([str(p) for p in parameters], columns)

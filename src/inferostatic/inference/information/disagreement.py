@@ -5,7 +5,12 @@ import dataclasses
 import numpy as np
 
 from ..chi_square import chi2_p_value
-from .symmetric_matrices import pack_triangle, standard_errors, unpack_triangle
+from .symmetric_matrices import (
+    pack_triangle,
+    relative_eigenvalues,
+    standard_errors,
+    unpack_triangle,
+)
 
 #: Eigenvalue of a matrix of unit diagonal that counts as zero, relative to the largest: rounding
 #: of float32 scores.
@@ -78,6 +83,4 @@ def _find_largest_ratio(difference: np.ndarray, unit: np.ndarray) -> float:
     by = np.outer(scale, scale)
     if not np.linalg.eigvalsh(unit / by)[0] > SINGULAR:
         return float(np.abs(difference / by).max())
-    root = np.linalg.cholesky(unit / by)
-    half = np.linalg.solve(root, difference / by)
-    return float(np.abs(np.linalg.eigvalsh(np.linalg.solve(root, half.T))).max())
+    return float(np.abs(relative_eigenvalues(difference / by, unit / by)).max())

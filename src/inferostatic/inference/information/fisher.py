@@ -11,13 +11,14 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.simulate import simulate_at
-from ...inputs import Input, as_count, as_seed, kind_of, warn_user
+from ...inputs import Input, as_count, as_seed, warn_user
 from ...progress import progress
-from ...weights import effective_size
+from ...weights import effective_size, mean_and_error
 from ...world.simulator import Simulator, require_simulator
 from ..arguments import as_events, as_trained_point, as_weight
 from ..likelihood.second_derivatives import Curvature
-from .fisher_information import FisherInformation, mean_and_error
+from .fisher_information import FisherInformation
+from .score_response import require_score
 from .symmetric_matrices import Moments, pack_triangle, standard_errors, unpack_triangle
 
 #: Events that a simulator makes by default.
@@ -53,11 +54,7 @@ def fisher(
         n: number of events that a simulator makes, 100,000 by default.
         seed: of the simulation, needed with a simulator.
     """
-    if not isinstance(estimator, Estimator | ScoreEstimator):
-        raise TypeError(
-            "fisher needs a score: a potential (ist.Estimator), which ist.fit(events, seed=…) "
-            f"trains by default, or an ist.ScoreEstimator; got {kind_of(estimator)}."
-        )
+    require_score(estimator, "fisher")
     point = as_trained_point(estimator, theta)
     if not callable(x):
         if n is not None or seed is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...inputs import Input, as_count, as_floats, rounded
 from ...tables import format_table
+from ...weights import mean_and_error
 from ..arguments import ONE_SIGMA, Parameter, as_level, parameter_index, parameter_indices
 from .disagreement import SINGULAR, Disagreement, compare_forms
 from .score_response import ScoreResponse
@@ -208,20 +209,17 @@ class FisherInformation:
         """
         bound, sandwich = self.bound(n_events), self.sandwich(n_events)
         known = np.sqrt(1 / np.diag(self.score_information) / n_events)
-        pairs = (
-            (self.score_information, self.score_error),
-            (self.hessian_information, self.hessian_error),
-        )
-        scores, hessians = (
-            [f"{v:.4g} ± {e:.1g}" for v, e in zip(np.diag(m), np.diag(s), strict=True)]
-            for m, s in pairs
-        )
+
+        def show_diagonal(matrix: np.ndarray, error: np.ndarray) -> list[str]:
+            pairs = zip(np.diag(matrix), np.diag(error), strict=True)
+            return [f"{value:.4g} ± {own:.1g}" for value, own in pairs]
+
         rows = range(len(self.names))
         columns = {
             "parameter": list(self.names),
             "θ": [f"{value:.4g}" for value in self.theta],
-            "E[ŝŝᵀ]": scores,
-            "−E[∇²φ]": hessians,
+            "E[ŝŝᵀ]": show_diagonal(self.score_information, self.score_error),
+            "−E[∇²φ]": show_diagonal(self.hessian_information, self.hessian_error),
             "others known": [f"{value:.3g}" for value in known],
             "others fitted": [f"{np.sqrt(bound[i, i]):.3g}" for i in rows],
             "sandwich": [f"{np.sqrt(sandwich[i, i]):.3g}" for i in rows],
@@ -298,13 +296,6 @@ class FisherInformation:
         )
 
 
-def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weighted mean over events and its standard error."""
-    mean = weight @ values / weight.sum()
-    error = np.sqrt(weight**2 @ (values - mean) ** 2) / weight.sum()
-    return mean, error
-
-
 def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """The inverse of an information; raises with the direction in which there is none."""
     scale = np.sqrt(np.abs(np.diag(information)))
@@ -313,11 +304,8 @@ def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     if not values[0] > SINGULAR * values[-1]:
         weak = vectors[:, 0] / scale
         weak = weak / np.abs(weak).max()
-        text = " ".join(
-            f"{part:+.2g}·{name}"
-            for part, name in zip(weak, names, strict=True)
-            if abs(part) > 0.01
-        )
+        parts = [(part, name) for part, name in zip(weak, names, strict=True) if abs(part) > 0.01]
+        text = " ".join(f"{part:+.2g}·{name}" for part, name in parts)
         raise ValueError(
             f"the information has no inverse: it is not positive along {text}, which these events "
             "do not determine. Use project(…) with the parameters that they do, or more events."

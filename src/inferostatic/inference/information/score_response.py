@@ -49,10 +49,9 @@ class ScoreResponse:
 
     def __repr__(self) -> str:
         """The diagonal of the information."""
-        diagonal = zip(
-            self.names, np.diag(self.information), np.diag(self.information_error), strict=True
-        )
-        text = ", ".join(f"{name}: {value:.4g} ± {error:.1g}" for name, value, error in diagonal)
+        values, errors = np.diag(self.information), np.diag(self.information_error)
+        rows = zip(self.names, values, errors, strict=True)
+        text = ", ".join(f"{name}: {value:.4g} ± {error:.1g}" for name, value, error in rows)
         return f"ScoreResponse(information of one event {text}; {self.events:,} events)"
 
 
@@ -76,11 +75,7 @@ def score_response(
         n: events simulated at θ, and as many for each parameter around it.
         seed: of the simulation.
     """
-    if not isinstance(estimator, Estimator | ScoreEstimator):
-        raise TypeError(
-            "score_response needs a score: a potential (ist.Estimator), which ist.fit(events, "
-            f"seed=…) trains by default, or an ist.ScoreEstimator; got {kind_of(estimator)}."
-        )
+    require_score(estimator, "score_response")
     require_simulator(simulator)
     point, count = as_trained_point(estimator, theta), as_count(n, "n")
     region, seeds = estimator.region, np.random.SeedSequence(as_seed(seed))
@@ -97,9 +92,8 @@ def score_response(
         for j, (low, high) in enumerate(zip(region.theta_low, region.theta_high, strict=True)):
             reach = REACH / np.sqrt(covariance[j, j])
             # Never outside the trained region: the simulator may refuse what lies beyond.
-            shifts, factors = _choose_slope_rule(
-                max(-reach, low - point[j]), min(reach, high - point[j])
-            )
+            ends = max(-reach, low - point[j]), min(reach, high - point[j])
+            shifts, factors = _choose_slope_rule(*ends)
             sizes = np.ceil(count * np.abs(factors) / np.abs(factors).sum()).astype(int) + 1
             slope, noise = np.zeros(len(point)), np.zeros((len(point), len(point)))
             for shift, factor, size in zip(shifts, factors, sizes.tolist(), strict=True):
@@ -123,6 +117,15 @@ def score_response(
         information_error=error,
         events=events,
     )
+
+
+def require_score(estimator: object, function: str) -> None:
+    """Refuse an estimator without a score, in the name of the function that needs one."""
+    if not isinstance(estimator, Estimator | ScoreEstimator):
+        raise TypeError(
+            f"{function} needs a score: a potential (ist.Estimator), which ist.fit(events, seed=…) "
+            f"trains by default, or an ist.ScoreEstimator; got {kind_of(estimator)}."
+        )
 
 
 def _choose_slope_rule(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:

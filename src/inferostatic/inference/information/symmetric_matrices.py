@@ -27,6 +27,13 @@ def map_congruence(transform: np.ndarray) -> np.ndarray:
     )
 
 
+def relative_eigenvalues(matrix: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The λ of det(matrix − λ unit) = 0 for a positive definite unit, in ascending order."""
+    root = np.linalg.cholesky(unit)
+    half = np.linalg.solve(root, matrix)
+    return np.linalg.eigvalsh(np.linalg.solve(root, half.T))
+
+
 def standard_errors(covariance: np.ndarray) -> np.ndarray:
     """Of the diagonal; rounding may leave a constant with a variance just below 0."""
     return np.sqrt(np.maximum(np.diag(covariance), 0))

@@ -54,23 +54,25 @@ class Observable:
             x: events simulated at θ_ref.
             weight: one weight for each, of either sign.
         """
-        scores = self.estimator.score(x, self.theta_ref)
-        shares = _shares(weight, len(scores))
-        scores = scores - shares @ scores
+        scores, shares = self._centred_scores(x, weight)
         return (shares[:, None] * scores).T @ scores
 
     def binned_information(self, x: Input, bins: Bins, weight: Input | None = None) -> np.ndarray:
         """What is left of `information` when only the bin of the values is kept, shape (d, d)."""
-        scores = self.estimator.score(x, self.theta_ref)
-        shares = _shares(weight, len(scores))
-        scores = scores - shares @ scores
+        scores, shares = self._centred_scores(x, weight)
         index = bins.index(scores @ self.projection.T)
-        content = np.bincount(index, shares, minlength=len(bins))
-        slopes = np.stack(
-            [np.bincount(index, shares * column, minlength=len(bins)) for column in scores.T]
-        )
+        columns = [shares, *(shares * column for column in scores.T)]
+        content, *slopes = (np.bincount(index, column, minlength=len(bins)) for column in columns)
         filled = content > 0
-        return (slopes[:, filled] / content[filled]) @ slopes[:, filled].T
+        filled_slopes = np.stack(slopes)[:, filled]
+        return (filled_slopes / content[filled]) @ filled_slopes.T
+
+    def _centred_scores(self, x: Input, weight: Input | None) -> tuple[np.ndarray, np.ndarray]:
+        """Scores less their mean, and the share of each event in the weight."""
+        scores = self.estimator.score(x, self.theta_ref)
+        weights = as_weight(weight, len(scores))
+        shares = weights / weights.sum()
+        return scores - shares @ scores, shares
 
     def choose_bins(
         self,
@@ -100,16 +102,9 @@ class Observable:
 
     def __repr__(self) -> str:
         """Which columns, and where."""
-        point = ", ".join(
-            f"{name} = {value:.4g}"
-            for name, value in zip(self.estimator.theta_names, self.theta_ref, strict=True)
-        )
+        values = zip(self.estimator.theta_names, self.theta_ref, strict=True)
+        point = ", ".join(f"{name} = {value:.4g}" for name, value in values)
         return f"Observable({', '.join(self.names)} at {point})"
-
-
-def _shares(weight: Input | None, count: int) -> np.ndarray:
-    weights = as_weight(weight, count)
-    return weights / weights.sum()
 
 
 def observable(
@@ -145,7 +140,9 @@ def observable(
         projection, columns = projection[[index]], (columns[index],)
         measured = {names[index]: measured[names[index]]}
         if information is not None:
-            projection = _project_efficient(_as_information(information, len(names)), index)
+            # e_a − I_ab I_bb⁻¹, the row of the inverse scaled to 1 at the parameter.
+            row = np.linalg.inv(_as_information(information, len(names)))[index]
+            projection = (row / row[index])[None]
             columns = (f"efficient score {names[index]}",)
     elif information is not None:
         raise ValueError(
@@ -175,16 +172,12 @@ def _as_information(information: Input | FisherInformation, size: int) -> np.nda
     if matrix.shape != (size, size):
         raise ValueError(f"information must have shape ({size}, {size}); got shape {matrix.shape}.")
     require_finite(matrix, "information", "Estimate it from more events.")
-    if np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] <= 0:
+    matrix = (matrix + matrix.T) / 2
+    smallest = np.linalg.eigvalsh(matrix)[0]
+    if smallest <= 0:
         raise ValueError(
-            "information must be positive definite; got a matrix with smallest eigenvalue "
-            f"{np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]:.3g}. Estimate it from more events, "
-            "or fix a parameter that the events do not determine."
+            f"information must be positive definite; got a matrix with smallest eigenvalue "
+            f"{smallest:.3g}. Estimate it from more events, or fix a parameter that the events do "
+            "not determine."
         )
-    return (matrix + matrix.T) / 2
-
-
-def _project_efficient(information: np.ndarray, index: int) -> np.ndarray:
-    """e_a − I_ab I_bb⁻¹, the row of the inverse information scaled to 1 at the parameter."""
-    row = np.linalg.inv(information)[index]
-    return (row / row[index])[None]
+    return matrix

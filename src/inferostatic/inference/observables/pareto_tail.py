@@ -12,9 +12,6 @@ def find_tail_index(weight: np.ndarray) -> float:
     The tail is the largest min(n/5, 3√n) weights (Vehtari et al., arXiv:1507.02646). The shape
     is estimated by the posterior mean of Zhang and Stephens (2009), which needs no iteration, and
     drawn to 1/2 by ten imagined weights, as in the first of the two. NaN with too few weights.
-
-    Args:
-        weight: positive, shape (n,).
     """
     size = int(min(0.2 * len(weight), 3 * np.sqrt(len(weight))))
     if size < FEWEST:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...events.events import Events
 from ...inputs import Input, kind_of
+from ...packages import import_package
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
 from ..chi_square import chi2_quantile
@@ -215,10 +216,8 @@ def to_pyhf(
     """
     _pyhf()
     if not isinstance(observable, Observable):
-        raise TypeError(
-            f"to_pyhf needs an observable, ist.observable(est, theta_ref); got "
-            f"{kind_of(observable)}."
-        )
+        needed = "to_pyhf needs an observable, ist.observable(est, theta_ref)"
+        raise TypeError(f"{needed}; got {kind_of(observable)}.")
     names = observable.estimator.theta_names
     options = as_templates(templates)
     constrained = values_by_name(constraints, names, "constraints")
@@ -302,14 +301,10 @@ class _Builder:
         luminosity: float | None,
         mc_errors: bool,
     ) -> dict[str, Any]:
-        modifiers: list[dict[str, Any]] = [
-            {
-                "name": name,
-                "type": "histosys",
-                "data": {"lo_data": self.lo[name].tolist(), "hi_data": self.hi[name].tolist()},
-            }
-            for name in self.unit
-        ]
+        modifiers: list[dict[str, Any]] = []
+        for name in self.unit:
+            data = {"lo_data": self.lo[name].tolist(), "hi_data": self.hi[name].tolist()}
+            modifiers.append({"name": name, "type": "histosys", "data": data})
         parameters = [self._describe(name) for name in self.unit]
         if free_normalisation:
             modifiers.append({"name": NORMALISATION, "type": "normfactor", "data": None})
@@ -318,15 +313,8 @@ class _Builder:
             modifiers.append({"name": LUMINOSITY, "type": "lumi", "data": None})
             reach = REACH_LUMINOSITY * luminosity
             bounds = [[max(0.0, 1 - reach), 1 + reach]]
-            parameters.append(
-                {
-                    "name": LUMINOSITY,
-                    "auxdata": [1.0],
-                    "sigmas": [luminosity],
-                    "bounds": bounds,
-                    "inits": [1.0],
-                }
-            )
+            measured = {"auxdata": [1.0], "sigmas": [luminosity]}
+            parameters.append({"name": LUMINOSITY, **measured, "bounds": bounds, "inits": [1.0]})
         if mc_errors:
             errors = np.sqrt(self.nominal.variances).tolist()
             modifiers.append({"name": f"staterror_{CHANNEL}", "type": "staterror", "data": errors})
@@ -362,10 +350,8 @@ class _Builder:
         lo, hi, nominal = self.lo[name], self.hi[name], self.nominal.values
         if abs(alpha) > 1:
             return nominal + np.where(alpha > 0, hi - nominal, nominal - lo) * alpha
-        even = (hi + lo - 2 * nominal) / 16
-        return (
-            nominal + (hi - lo) / 2 * alpha + even * alpha**2 * (15 - 10 * alpha**2 + 3 * alpha**4)
-        )
+        even = (hi + lo - 2 * nominal) / 16 * alpha**2 * (15 - 10 * alpha**2 + 3 * alpha**4)
+        return nominal + (hi - lo) / 2 * alpha + even
 
 
 def _choose_poi(
@@ -409,8 +395,4 @@ def _as_rate(
 
 
 def _pyhf() -> Any:  # noqa: ANN401
-    try:
-        import pyhf
-    except ImportError as error:
-        raise ImportError("to_pyhf uses pyhf: pip install 'inferostatic[inference]'") from error
-    return pyhf
+    return import_package("pyhf", "to_pyhf uses pyhf", "inference")

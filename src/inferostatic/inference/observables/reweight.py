@@ -152,17 +152,17 @@ def reweight(
         raise ValueError(
             f"there is 1 event and {len(log_ratio)} θ; repeat the event for each of them."
         )
-    sizes = effective_size(before), _effective_size_after(before, log_ratio)
-    far = (
-        f"only {sizes[1]:.1f} effective events are left of {sizes[0]:,.0f} "
-        f"({sizes[1] / sizes[0]:.2%})"
-    )
+    # In logarithms until they are known to have exponentials.
+    left = effective_size(before * np.exp(log_ratio - log_ratio.max()))
+    sizes = effective_size(before), left
+    share = f"{left / sizes[0]:.2%}"
+    far = f"only {left:.1f} effective events are left of {sizes[0]:,.0f} ({share})"
     if abs(log_ratio.max()) > LARGEST_LOG:
         raise FarReweighting(
             f"the largest weight is exp({log_ratio.max():.0f}), which float64 does not hold, and "
             f"{far}; simulate closer to theta_to."
         )
-    if throw and sizes[1] < REFUSED * sizes[0]:
+    if throw and left < REFUSED * sizes[0]:
         raise FarReweighting(
             f"{far}: theta_to is too far from theta_from for these events. Simulate closer to it, "
             "go in smaller steps, or pass throw=False to see the weights."
@@ -171,11 +171,6 @@ def reweight(
     for remark in result.remarks:
         warn_user(remark)
     return result
-
-
-def _effective_size_after(before: np.ndarray, log_ratio: np.ndarray) -> float:
-    """In logarithms until they are known to have exponentials."""
-    return effective_size(before * np.exp(log_ratio - log_ratio.max()))
 
 
 def _assess_weights(

@@ -29,6 +29,8 @@ SAME_POINT = 1e-6
 
 #: Events of shape (n, D) with weights of shape (n,).
 Weighted = tuple[np.ndarray, np.ndarray]
+#: Changes of θ by name, shape (d,) each.
+Directions = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +76,7 @@ class AbstractTemplateEvents(ABC):
         """Events at one θ with their weights."""
 
     @abstractmethod
-    def shifts(
-        self, directions: Mapping[str, np.ndarray], wanted: Mapping[str, float]
-    ) -> dict[str, float]:
+    def shifts(self, directions: Directions, wanted: Mapping[str, float]) -> dict[str, float]:
         """The shifts nearest to the wanted ones at which there are events."""
 
 
@@ -101,16 +101,12 @@ class _SimulatorEvents(AbstractTemplateEvents):
         self.simulator, self.count, self.seed = simulator, count, seed
 
     def at(self, point: np.ndarray) -> Weighted:
-        """Events at one θ with their weights."""
         # The same random numbers at every point: much of the noise cancels in the differences.
         x = simulate_at(self.simulator, np.tile(point, (self.count, 1)), seed=self.seed)
         return x, np.ones(len(x))
 
-    def shifts(
-        self, directions: Mapping[str, np.ndarray], wanted: Mapping[str, float]
-    ) -> dict[str, float]:
-        """Any shift serves."""
-        return dict(wanted)
+    def shifts(self, directions: Directions, wanted: Mapping[str, float]) -> dict[str, float]:
+        return dict(wanted)  # any shift serves
 
 
 class _StoredEvents(AbstractTemplateEvents):
@@ -121,11 +117,12 @@ class _StoredEvents(AbstractTemplateEvents):
         self.scale = observable.estimator.region.theta_high - observable.estimator.region.theta_low
 
     def _near(self, point: np.ndarray) -> np.ndarray:
-        away = np.abs(np.asarray(self.events.theta, np.float64) - point)
-        return np.all(away <= SAME_POINT * self.scale, axis=1)
+        return self._vanishes(np.asarray(self.events.theta, np.float64) - point)
+
+    def _vanishes(self, away: np.ndarray) -> np.ndarray:
+        return np.all(np.abs(away) <= SAME_POINT * self.scale, axis=1)
 
     def at(self, point: np.ndarray) -> Weighted:
-        """Events at one θ with their weights."""
         rows = self._near(point)
         if not rows.any():
             raise ValueError(
@@ -134,26 +131,18 @@ class _StoredEvents(AbstractTemplateEvents):
                 "there, or give ist.Simulated(simulator, seed=1), or Reweighted(x) with events at "
                 "theta_ref."
             )
-        x, weight = (
-            np.asarray(part[rows], np.float64) for part in (self.events.x, self.events.weight)
-        )
-        return x, weight
+        x, weight = self.events.x[rows], self.events.weight[rows]
+        return np.asarray(x, np.float64), np.asarray(weight, np.float64)
 
-    def shifts(
-        self, directions: Mapping[str, np.ndarray], wanted: Mapping[str, float]
-    ) -> dict[str, float]:
+    def shifts(self, directions: Directions, wanted: Mapping[str, float]) -> dict[str, float]:
         """The shifts at which there are events on both sides."""
         points = np.unique(np.asarray(self.events.theta, np.float64), axis=0)
         found = {}
         for name, direction in directions.items():
             sizes = (points - self.ref) @ direction / (direction @ direction)
-            away = np.abs(points - self.ref - sizes[:, None] * direction)
-            along = np.all(away <= SAME_POINT * self.scale, axis=1)
-            pairs = [
-                size
-                for size in sizes[along & (sizes > 0)]
-                if self._near(self.ref - size * direction).any()
-            ]
+            along = self._vanishes(points - self.ref - sizes[:, None] * direction)
+            above = sizes[along & (sizes > 0)]
+            pairs = [size for size in above if self._near(self.ref - size * direction).any()]
             if not pairs:
                 raise ValueError(
                     f"there are no events at two points theta_ref ± shift along {name}; simulate "
@@ -179,7 +168,6 @@ class _ReweightedEvents(AbstractTemplateEvents):
         self.weight = as_weight(events.weight, len(self.x))
 
     def at(self, point: np.ndarray) -> Weighted:
-        """Events at one θ with their weights."""
         if np.array_equal(point, self.ref):
             return self.x, self.weight
         log_ratio = self.estimator.log_ratio(self.x, point, self.ref)
@@ -192,8 +180,5 @@ class _ReweightedEvents(AbstractTemplateEvents):
             )
         return self.x, ratio * self.weight
 
-    def shifts(
-        self, directions: Mapping[str, np.ndarray], wanted: Mapping[str, float]
-    ) -> dict[str, float]:
-        """Any shift serves."""
-        return dict(wanted)
+    def shifts(self, directions: Directions, wanted: Mapping[str, float]) -> dict[str, float]:
+        return dict(wanted)  # any shift serves

@@ -13,9 +13,10 @@ import numpy as np
 
 from ...events.events import Events
 from ...inputs import as_count, kind_of, warn_user
+from ..information.symmetric_matrices import relative_eigenvalues
 from .histograms import Bins, Histogram, Sample, choose_bins, fill_histogram
 from .observable import Observable
-from .template_events import Reweighted, Simulated, open_source
+from .template_events import Directions, Reweighted, Simulated, open_source
 
 #: Shifts of templates in units of the expected error: larger ones have less noise and more
 #: curvature beyond the second order.
@@ -56,9 +57,8 @@ class Templates:
         if isinstance(self.source, Simulated | Reweighted | Events):
             as_count(self.most_bins, "most_bins")
             return
-        hint = ""
-        if callable(self.source):
-            hint = " A simulator needs a seed: ist.Simulated(simulator, seed=1)."
+        needed = " A simulator needs a seed: ist.Simulated(simulator, seed=1)."
+        hint = needed if callable(self.source) else ""
         raise TypeError(
             "templates are made from a simulator, ist.Simulated(simulator, seed=1), from Events at "
             "theta_ref and at shifted points, or from Reweighted(x) with events at theta_ref; got "
@@ -94,7 +94,7 @@ class TemplateHistograms:
             directions that it was not made for, its shape can hold more than its mean.
     """
 
-    directions: Mapping[str, np.ndarray]
+    directions: Directions
     shift: Mapping[str, float]
     error: Mapping[str, float]
     nominal: Histogram
@@ -109,7 +109,7 @@ def make_templates(
     options: Templates,
     *,
     expected: float,
-    directions: Mapping[str, np.ndarray],
+    directions: Directions,
     precision: Mapping[str, float],
 ) -> TemplateHistograms:
     """Templates for `expected` events, with constraints of the given precision on directions."""
@@ -122,7 +122,7 @@ def make_templates(
     binned = basis @ observable.binned_information(x, coarse, weight) @ basis.T
     total = expected * binned + np.diag([precision.get(name, 0.0) for name in directions])
     floor = expected * len(coarse) / len(x) * (basis @ observable.information(x, weight) @ basis.T)
-    if _find_smallest_ratio(total, floor) < ABOVE_FLOOR:
+    if relative_eigenvalues(total, floor)[0] < ABOVE_FLOOR:
         raise ValueError(
             f"the observable ({', '.join(observable.names)}) says too little to measure "
             f"{', '.join(directions)} at once; free fewer parameters, constrain them more, use an "
@@ -167,13 +167,6 @@ def make_templates(
     return TemplateHistograms(directions, shift, error, nominal, low, high, noise, kept)
 
 
-def _find_smallest_ratio(matrix: np.ndarray, floor: np.ndarray) -> float:
-    """The smallest of matrix / floor over all directions."""
-    root = np.linalg.cholesky(floor)
-    half = np.linalg.solve(root, matrix)
-    return float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[0])
-
-
 def _information_in_mean(
     observable: Observable, x: np.ndarray, weight: np.ndarray, basis: np.ndarray
 ) -> np.ndarray:
@@ -184,18 +177,13 @@ def _information_in_mean(
 
 
 def _choose_shifts(
-    observable: Observable,
-    directions: Mapping[str, np.ndarray],
-    error: Mapping[str, float],
-    options: Templates,
+    observable: Observable, directions: Directions, error: Mapping[str, float], options: Templates
 ) -> dict[str, float]:
     """Shifts that stay inside the trained region."""
-    region, wanted = observable.estimator.region, {}
+    region, point, wanted = observable.estimator.region, observable.theta_ref, {}
     for name, direction in directions.items():
         moves = direction != 0
-        room = np.minimum(
-            observable.theta_ref - region.theta_low, region.theta_high - observable.theta_ref
-        )
+        room = np.minimum(point - region.theta_low, region.theta_high - point)
         most = float(np.min(room[moves] / np.abs(direction[moves])))
         given = (options.shift or {}).get(name)
         shift = min(SHIFT_ERRORS * error[name], most) if given is None else float(given)
@@ -232,8 +220,8 @@ def _measure_noise(
         nominal, low, high = contents
         slopes.append((high - low) / (2 * shift))
         curvatures.append((high + low - 2 * nominal) / shift**2)
-    each = (np.var(rows, axis=0, ddof=1) / BATCHES for rows in (slopes, curvatures))
-    return next(each), next(each)
+    slope_noise, curvature_noise = np.var([slopes, curvatures], axis=1, ddof=1) / BATCHES
+    return slope_noise, curvature_noise
 
 
 def _shrink_curvature(
@@ -248,8 +236,5 @@ def _shrink_curvature(
     measured, noise = (float(np.sum(v / nominal.values)) for v in (bend**2, variance))
     kept = max(0.0, 1 - noise / measured) if measured > 0 else 1.0
     change = 0.5 * (1 - kept) * shift**2 * bend
-    below, above = (
-        dataclasses.replace(histogram, values=histogram.values - change)
-        for histogram in (low, high)
-    )
-    return below, above
+    below = dataclasses.replace(low, values=low.values - change)
+    return below, dataclasses.replace(high, values=high.values - change)

@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from ...inputs import Input, as_names, require_finite
 from ...serial import Absent, known
-from .prior import AbstractPrior, check_order, same_length, vector
+from .prior import AbstractPrior, Number, Theta, check_order, read_vectors
 
 #: Draws used to learn centre and scale of a user-supplied prior.
 SCALE_DRAWS = 4096
@@ -47,9 +47,9 @@ class CustomPrior(AbstractPrior):
         """Try both functions, so that a failure shows early."""
         self.draw_one, self.log_density_of = draw_one, log_density_of
         dim = _trace_dim(draw_one, log_density_of, names)
-        self.low, self.high, _ = same_length(
-            low=vector(-np.inf if low is None else low, "low"),
-            high=vector(np.inf if high is None else high, "high"),
+        self.low, self.high, _ = read_vectors(
+            low=-np.inf if low is None else low,
+            high=np.inf if high is None else high,
             draw_one=np.zeros(dim),
         )
         if len(self.low) != dim:
@@ -68,18 +68,16 @@ class CustomPrior(AbstractPrior):
         fields = ("draw_one", "log_density_of", "low", "high", "names")
         return {field: getattr(self, field) for field in fields}
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         return jnp.asarray(self.draw_one(key), jnp.float32)
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ)."""
         inside = jnp.all((theta >= self.low) & (theta <= self.high))
         return jnp.where(inside, jnp.asarray(self.log_density_of(theta), jnp.float32), -jnp.inf)
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """A Metropolis step: propose with the prior's scale, accept with π(b)/π(a)."""
         propose, accept = jax.random.split(key)
         noise = jax.random.normal(propose, theta.shape)

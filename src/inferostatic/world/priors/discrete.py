@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from ...inputs import Input, as_floats, as_names, bad_rows, require_finite
 from ...serial import known
-from .prior import AbstractPrior
+from .prior import AbstractPrior, Number, Theta
 
 
 @known
@@ -62,19 +62,17 @@ class Discrete(AbstractPrior):
         """What the constructor takes."""
         return {"points": self.points, "probability": self.probability, "names": self.names}
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One of the points."""
         u = jax.random.bits(key, (), jnp.uint32)
         return jnp.asarray(self.points)[jnp.searchsorted(jnp.asarray(self.edges), u, side="right")]
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """Ln of the probability of the point θ, −inf elsewhere."""
         here = jnp.all(jnp.isclose(self.points, theta[None], rtol=1e-6, atol=0), axis=1)
         return jnp.log(jnp.sum(jnp.where(here, self.probability, 0.0)))
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """An independent draw, reversible for any set of points."""
         del theta, fraction
         return self.draw(key=key)

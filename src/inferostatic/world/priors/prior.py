@@ -16,17 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import (
-    Input,
-    as_count,
-    as_floats,
-    as_names,
-    as_rows,
-    as_seed,
-    bad_rows,
-)
+from ...inputs import Input, as_count, as_floats, as_names, as_rows, as_seed, bad_rows
 from ...serial import known
 
+#: One θ, in JAX.
+Theta = Float[Array, " theta_dim"]
+#: One number, in JAX.
+Number = Float[Array, ""]
 #: ln √(2π), the normalisation of a normal density.
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -37,17 +33,15 @@ class AbstractPrior(eqx.Module):
     names: eqx.AbstractVar[tuple[str, ...]]
 
     @abc.abstractmethod
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
 
     @abc.abstractmethod
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ), −inf outside the support."""
 
     @abc.abstractmethod
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """A π-reversible move whose size is `fraction`, in (0, 1], of the prior's own width."""
 
     @property
@@ -117,7 +111,7 @@ def reflect(value: Array, low: Array, high: Array) -> Array:
     return low + jnp.where(folded > length, 2 * length - folded, folded)
 
 
-def vector(value: Input, name: str) -> np.ndarray:
+def _vector(value: Input, name: str) -> np.ndarray:
     """One number for each parameter, in float32."""
     with np.errstate(over="ignore"):
         array = np.atleast_1d(as_floats(value, name)).astype(np.float32)
@@ -129,8 +123,9 @@ def vector(value: Input, name: str) -> np.ndarray:
     return array
 
 
-def same_length(**arrays: np.ndarray) -> list[np.ndarray]:
-    """The arrays with one value for each parameter; a single value serves for all."""
+def read_vectors(**values: Input) -> list[np.ndarray]:
+    """Vectors with one value for each parameter, in float32; a single value serves for all."""
+    arrays = {name: _vector(value, name) for name, value in values.items()}
     sizes = {len(array) for array in arrays.values()} - {1}
     if len(sizes) > 1:
         lengths = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
@@ -153,7 +148,7 @@ class Uniform(AbstractPrior):
 
     def __init__(self, low: Input, high: Input, names: Sequence[str] | None = None) -> None:
         """Edges as numbers or lists, one for each parameter."""
-        self.low, self.high = same_length(low=vector(low, "low"), high=vector(high, "high"))
+        self.low, self.high = read_vectors(low=low, high=high)
         with np.errstate(over="ignore", invalid="ignore"):
             widths = self.high - self.low
         if not np.isfinite(widths).all():
@@ -164,19 +159,17 @@ class Uniform(AbstractPrior):
         check_order(self.low, self.high)
         self.names = as_names(names, len(self.low), "theta")
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         return jax.random.uniform(key, self.low.shape, minval=self.low, maxval=self.high)
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ)."""
         inside = jnp.all((theta >= self.low) & (theta <= self.high))
         volume = jnp.sum(jnp.log(jnp.asarray(self.high) - self.low))
         return jnp.where(inside, -volume, -jnp.inf)
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """A rectangular step of half-width `fraction` of the box, folded back at the walls.
 
         At `fraction` = 1 it is exactly an independent draw.
@@ -207,21 +200,19 @@ class Normal(AbstractPrior):
 
     def __init__(self, mean: Input, std: Input, names: Sequence[str] | None = None) -> None:
         """Means and standard deviations as numbers or lists."""
-        self.mean, self.std = same_length(mean=vector(mean, "mean"), std=vector(std, "std"))
+        self.mean, self.std = read_vectors(mean=mean, std=std)
         check_mean_and_std(self.mean, self.std)
         self.names = as_names(names, len(self.mean), "theta")
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         return jnp.asarray(self.mean) + self.std * jax.random.normal(key, self.mean.shape)
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ)."""
         return normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std))
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """The autoregressive move m + √(1−f²)(θ−m) + fσξ; at f = 1 an independent draw."""
         noise = jax.random.normal(key, theta.shape)
         correlation = jnp.sqrt(jnp.maximum(1 - fraction**2, 0.0))

@@ -6,11 +6,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from ...inputs import as_names
 from ...serial import known
-from .prior import AbstractPrior
+from .prior import AbstractPrior, Number, Theta
 
 
 @known
@@ -22,11 +22,8 @@ class Product(AbstractPrior):
 
     def __init__(self, parts: Sequence[AbstractPrior], names: Sequence[str] | None = None) -> None:
         """The parts in the order of their parameters; names default to the parts' own."""
-        if (
-            not isinstance(parts, Sequence)
-            or not parts
-            or not all(isinstance(part, AbstractPrior) for part in parts)
-        ):
+        listed = isinstance(parts, Sequence) and len(parts) > 0
+        if not listed or not all(isinstance(part, AbstractPrior) for part in parts):
             raise TypeError(
                 "Product expects a non-empty list of priors, such as "
                 f"[ist.Uniform(0, 1), ist.Normal(0, 1)]; got {parts!r}."
@@ -40,19 +37,17 @@ class Product(AbstractPrior):
         edges = np.cumsum([part.dim for part in self.parts])[:-1]
         return jnp.split(theta, edges)
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         keys = jax.random.split(key, len(self.parts))
         return jnp.concatenate([part.draw(key=k) for part, k in zip(self.parts, keys, strict=True)])
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ), a sum over the parts."""
         pieces = zip(self.parts, self._split(theta), strict=True)
         return jnp.stack([part.log_density(piece) for part, piece in pieces]).sum()
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """Every part makes its own reversible step."""
         keys = jax.random.split(key, len(self.parts))
         pieces = zip(self.parts, self._split(theta), keys, strict=True)

@@ -7,18 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr, ndtr, ndtri
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from ...inputs import Input, as_names
 from ...serial import known
 from .prior import (
     AbstractPrior,
+    Number,
+    Theta,
     check_mean_and_std,
     check_order,
     normal_log_density,
+    read_vectors,
     reflect,
-    same_length,
-    vector,
 )
 
 #: Distance from 0 and 1 when mapping through a distribution function: float32's own.
@@ -49,11 +50,8 @@ class TruncatedNormal(AbstractPrior):
         names: Sequence[str] | None = None,
     ) -> None:
         """Mean and standard deviation are those before the cut."""
-        self.mean, self.std, self.low, self.high = same_length(
-            mean=vector(mean, "mean"),
-            std=vector(std, "std"),
-            low=vector(low, "low"),
-            high=vector(high, "high"),
+        self.mean, self.std, self.low, self.high = read_vectors(
+            mean=mean, std=std, low=low, high=high
         )
         check_mean_and_std(self.mean, self.std)
         check_order(self.low, self.high)
@@ -82,7 +80,7 @@ class TruncatedNormal(AbstractPrior):
         sign = jnp.where(above, -1.0, 1.0).astype(low.dtype)
         return sign, jnp.where(above, -high, low), jnp.where(above, -low, high)
 
-    def _from_unit(self, unit: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def _from_unit(self, unit: Theta) -> Theta:
         """The inverse of the distribution function of sign·θ."""
         sign, low, high = self._cuts()
         unit = jnp.clip(unit, UNIT_MARGIN, 1 - UNIT_MARGIN)
@@ -90,32 +88,27 @@ class TruncatedNormal(AbstractPrior):
         t = sign * ndtri(jnp.minimum(probability, 1 - UNIT_MARGIN))
         return jnp.clip(self.mean + self.std * t, self.low, self.high)
 
-    def draw(self, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, *, key: PRNGKeyArray) -> Theta:
         """One θ."""
         return self._from_unit(jax.random.uniform(key, self.mean.shape))
 
-    def log_density(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, theta: Theta) -> Number:
         """ln π(θ)."""
         # ln(Φ(b) − Φ(a)) by log_ndtr, on the side where both terms are small.
         _, a, b = self._cuts()
         mass = log_ndtr(b) + jnp.log1p(-jnp.exp(log_ndtr(a) - log_ndtr(b)))
         inside = jnp.all((theta >= self.low) & (theta <= self.high))
-        value = normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std)) - jnp.sum(
-            mass
-        )
-        return jnp.where(inside, value, -jnp.inf)
+        value = normal_log_density(theta, jnp.asarray(self.mean), jnp.asarray(self.std))
+        return jnp.where(inside, value - jnp.sum(mass), -jnp.inf)
 
-    def step(
-        self, theta: Float[Array, " theta_dim"], fraction: Float[Array, ""], *, key: PRNGKeyArray
-    ) -> Float[Array, " theta_dim"]:
+    def step(self, theta: Theta, fraction: Number, *, key: PRNGKeyArray) -> Theta:
         """A reflected step in the unit box of the distribution function, mapped back."""
         sign, low, high = self._cuts()
         start, mass = ndtr(low), ndtr(high) - ndtr(low)
         unit = (ndtr(sign * (theta - self.mean) / self.std) - start) / mass
         t = jax.random.uniform(key, theta.shape, minval=-1.0, maxval=1.0)
-        return self._from_unit(
-            reflect(unit + t * fraction, jnp.zeros_like(unit), jnp.ones_like(unit))
-        )
+        moved = reflect(unit + t * fraction, jnp.zeros_like(unit), jnp.ones_like(unit))
+        return self._from_unit(moved)
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
@@ -129,13 +122,10 @@ class TruncatedNormal(AbstractPrior):
         low, high = ((edge - mean) / std for edge in self.support)
         # By quadrature: the closed form cancels for narrow and far ranges. Nine standard
         # deviations beyond the nearer of mean and cut, nothing is left of the density.
-        low, high = (
-            np.maximum(low, np.minimum(high, 0) - 9),
-            np.minimum(high, np.maximum(low, 0) + 9),
-        )
+        nearest = np.clip(0, low, high)
+        low, high = np.maximum(low, nearest - 9), np.minimum(high, nearest + 9)
         nodes, weights = np.polynomial.legendre.leggauss(128)
         t = (low + high) / 2 + (high - low) / 2 * nodes[:, None]
-        nearest = np.clip(0, low, high)
         density = weights[:, None] * np.exp((np.square(nearest) - np.square(t)) / 2)
         density /= density.sum(axis=0)
         centre = np.sum(density * t, axis=0)

@@ -7,30 +7,14 @@ over what happened inside, `toy.simulate_latent(theta, rng) -> (x, z)`, and know
 of x and z, `toy.joint_log_prob(x, z, theta)`, in JAX and for one event.
 """
 
-from inferostatic.world.toys.correlated_gaussian import CorrelatedGaussian as CorrelatedGaussian
-from inferostatic.world.toys.dirichlet import Dirichlet as Dirichlet
-from inferostatic.world.toys.falling_spectrum_with_peak import (
-    FallingSpectrumWithPeak as FallingSpectrumWithPeak,
-)
-from inferostatic.world.toys.galton_board import GaltonBoard as GaltonBoard
-from inferostatic.world.toys.gaussian_chain import GaussianChain as GaussianChain
-from inferostatic.world.toys.gaussian_mixture import GaussianMixture as GaussianMixture
-from inferostatic.world.toys.latent_toy import AbstractLatentToy as AbstractLatentToy
-from inferostatic.world.toys.poisson_counts import PoissonCounts as PoissonCounts
-from inferostatic.world.toys.smeared_spectrum import SmearedSpectrum as SmearedSpectrum
-from inferostatic.world.toys.toy import AbstractToy as AbstractToy
-from inferostatic.world.toys.two_couplings import TwoCouplings as TwoCouplings
-
-__all__ = [
-    "AbstractLatentToy",
-    "AbstractToy",
-    "CorrelatedGaussian",
-    "Dirichlet",
-    "FallingSpectrumWithPeak",
-    "GaltonBoard",
-    "GaussianChain",
-    "GaussianMixture",
-    "PoissonCounts",
-    "SmearedSpectrum",
-    "TwoCouplings",
-]
+from .correlated_gaussian import CorrelatedGaussian as CorrelatedGaussian
+from .dirichlet import Dirichlet as Dirichlet
+from .falling_spectrum_with_peak import FallingSpectrumWithPeak as FallingSpectrumWithPeak
+from .galton_board import GaltonBoard as GaltonBoard
+from .gaussian_chain import GaussianChain as GaussianChain
+from .gaussian_mixture import GaussianMixture as GaussianMixture
+from .latent_toy import AbstractLatentToy as AbstractLatentToy
+from .poisson_counts import PoissonCounts as PoissonCounts
+from .smeared_spectrum import SmearedSpectrum as SmearedSpectrum
+from .toy import AbstractToy as AbstractToy
+from .two_couplings import TwoCouplings as TwoCouplings

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
 
-from inferostatic.world.toys.toy import AbstractToy
+from .toy import FREE, POSITIVE, AbstractToy, Domain, PerEvent, Theta, X
 
 
 @final
@@ -45,53 +44,35 @@ class CorrelatedGaussian(AbstractToy):
                 "at the ends the two observables are one, so move it inside."
             )
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`mean_1`, `mean_2` and `scale`."""
-        return ("mean_1", "mean_2", "scale")
+    def _domain(self) -> Domain:
+        return {"mean_1": FREE, "mean_2": FREE, "scale": POSITIVE}
 
     @property
     def x_names(self) -> tuple[str, ...]:
         """`x_1` and `x_2`."""
         return ("x_1", "x_2")
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """The means are free, the scale is positive."""
-        return np.array([-np.inf, -np.inf, 0.0])
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from above."""
-        return np.full(3, np.inf)
-
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         z = rng.standard_normal((len(theta), 2))
         z[:, 0] = self.correlation * z[:, 1] + np.sqrt(self._one_minus_square()) * z[:, 0]
         return theta[:, :2] + theta[:, 2:] * z
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         z = (x - theta[:, :2]) / theta[:, 2:]
         log_root_determinant = 2 * np.log(theta[:, 2]) + np.log(self._one_minus_square()) / 2
         return -self._square_distance(z) / 2 - log_root_determinant - np.log(2 * np.pi)
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         scale = theta[:, 2:]
         z = (x - theta[:, :2]) / scale
         along_means = (z - self.correlation * z[:, ::-1]) / self._one_minus_square()
         along_scale = self._square_distance(z)[:, None] - 2
         return np.concatenate([along_means, along_scale], axis=1) / scale
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         """Every finite x is in the support."""
 
-    def _square_distance(self, z: Float64[np.ndarray, "n x_dim"]) -> Float64[np.ndarray, "n"]:
+    def _square_distance(self, z: X) -> PerEvent:
         # A sum of squares: expanding the product would cancel as the correlation nears one.
         return (z[:, 0] - self.correlation * z[:, 1]) ** 2 / self._one_minus_square() + z[:, 1] ** 2
 

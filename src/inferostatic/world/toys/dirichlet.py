@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, logsumexp, polygamma
 
-from inferostatic.world.toys.toy import AbstractToy, refuse_rows
+from .toy import POSITIVE, AbstractToy, Domain, PerEvent, Theta, X, refuse_rows
 
 # Rounding to float32 moves the sum of x by less than 1e-7, normalising in float32 by somewhat
 # more; a histogram or a vector that was never normalised misses by far more than this.
@@ -56,39 +56,21 @@ class Dirichlet(AbstractToy):
                 "use dim=2 for a beta distribution."
             )
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`theta_1`, `theta_2`, and so on."""
-        return tuple(f"theta_{i}" for i in range(1, self.dim + 1))
+    def _domain(self) -> Domain:
+        return {f"theta_{i}": POSITIVE for i in range(1, self.dim + 1)}
 
     @property
     def x_names(self) -> tuple[str, ...]:
         """`x_1`, `x_2`, and so on."""
         return tuple(f"x_{i}" for i in range(1, self.dim + 1))
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Zero for each component."""
-        return np.zeros(self.dim)
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Infinity for each component."""
-        return np.full(self.dim, np.inf)
-
     def fisher(self, theta: ArrayLike) -> Float64[np.ndarray, "theta_dim theta_dim"]:
-        r"""The Fisher information of one event, the covariance of the score.
+        r"""The Fisher information of one event, the covariance of the score, shape (d, d).
 
         $$I_{ij}(\theta) = \psi'(\theta_i)\,\delta_{ij} - \psi'(\textstyle\sum_k \theta_k)$$
 
         Args:
             theta: One parameter point, shape (d,).
-
-        Returns:
-            The information matrix, shape (d, d).
-
-        Raises:
-            ValueError: If theta has the wrong shape or leaves the domain.
 
         Example:
             >>> Dirichlet(dim=2).fisher([1.0, 1.0]).round(4)
@@ -104,44 +86,35 @@ class Dirichlet(AbstractToy):
         self._check_domain(point[None, :])
         return np.diag(polygamma(1, point)) - polygamma(1, point.sum())
 
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         # Gamma variates of small shape underflow to exact zeros. With U uniform,
         # G(theta) = G(theta + 1) U^(1/theta), so ln G is at hand without ever forming G, and
         # -ln U is a standard exponential.
-        log_gamma = (
-            np.log(rng.standard_gamma(theta + 1)) - rng.standard_exponential(theta.shape) / theta
-        )
+        log_gamma = np.log(rng.standard_gamma(theta + 1))
+        log_gamma -= rng.standard_exponential(theta.shape) / theta
         total = np.asarray(logsumexp(log_gamma, axis=1, keepdims=True))
         x = np.exp(log_gamma - total)
         # Below exp(-745) float64 has nothing left but zero, where the score is infinite: round to
         # the nearest positive number instead.
         return np.maximum(x, np.nextafter(0.0, 1.0))
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         log_normaliser = gammaln(theta).sum(axis=1) - gammaln(theta.sum(axis=1))
         return ((theta - 1) * np.log(x)).sum(axis=1) - log_normaliser
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         return np.log(x) + digamma(theta.sum(axis=1, keepdims=True)) - digamma(theta)
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         refuse_rows(
             np.any(x < 0, axis=1),
             x,
-            name="x",
             expected="x on the simplex, with no negative component",
             remedy="Remove such events, or check the order of the columns",
         )
         refuse_rows(
             np.any(x == 0, axis=1),
             x,
-            name="x",
             expected="x on the open simplex, since at x = 0 the score is infinite",
             remedy=(
                 "Simulate and store such events in float64, where small components survive, or "
@@ -151,7 +124,6 @@ class Dirichlet(AbstractToy):
         refuse_rows(
             np.abs(x.sum(axis=1) - 1) > _SUM_TOLERANCE,
             x,
-            name="x",
             expected=f"x on the simplex, with rows that add up to 1 within {_SUM_TOLERANCE:g}",
             remedy="Divide each row by its sum",
         )

@@ -4,10 +4,19 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
 from scipy.special import erf, erfinv, expit, exprel
 
-from inferostatic.world.toys.toy import AbstractToy, refuse_rows
+from .toy import (
+    FRACTION,
+    POSITIVE,
+    AbstractToy,
+    Domain,
+    PerEvent,
+    Theta,
+    X,
+    refuse_rows,
+    require_positive,
+)
 
 
 @final
@@ -59,35 +68,18 @@ class FallingSpectrumWithPeak(AbstractToy):
                 f"The window must be finite with low < high, got low={self.low!r} and "
                 f"high={self.high!r}; give its two edges in increasing order."
             )
-        if not 0 < self.width < np.inf:
-            raise ValueError(
-                f"width must be a positive finite number, got {self.width!r}; "
-                "give the standard deviation of the peak in GeV."
-            )
+        require_positive(self.width, "width", "give the standard deviation of the peak in GeV")
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`signal_fraction`, `peak_mass_GeV` and `slope_per_GeV`."""
-        return ("signal_fraction", "peak_mass_GeV", "slope_per_GeV")
+    def _domain(self) -> Domain:
+        inside = (self.low, self.high)
+        return {"signal_fraction": FRACTION, "peak_mass_GeV": inside, "slope_per_GeV": POSITIVE}
 
     @property
     def x_names(self) -> tuple[str, ...]:
         """`mass_GeV`."""
         return ("mass_GeV",)
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """The fraction and the slope are positive, the peak is inside the window."""
-        return np.array([0.0, self.low, 0.0])
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """The fraction stays below one, the peak is inside the window, the slope is unbounded."""
-        return np.array([1.0, self.high, np.inf])
-
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         fraction, mass, slope = theta.T
         is_signal = rng.random(len(theta)) < fraction
         uniform = rng.random(len(theta))
@@ -98,16 +90,12 @@ class FallingSpectrumWithPeak(AbstractToy):
         # Only rounding can lead outside the window.
         return np.clip(np.where(is_signal, signal, background), self.low, self.high)[:, None]
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         fraction = theta[:, 0]
         log_signal, log_background = self._log_shapes(x, theta)
         return np.logaddexp(np.log(fraction) + log_signal, np.log1p(-fraction) + log_background)
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         fraction, mass, slope = theta.T
         log_signal, log_background = self._log_shapes(x, theta)
         log_odds = np.log(fraction) - np.log1p(-fraction) + log_signal - log_background
@@ -117,30 +105,23 @@ class FallingSpectrumWithPeak(AbstractToy):
         below, above = self._edges(mass)
         mean_of_signal = (_normal_density(a) - _normal_density(b)) * 2 / (above - below)
         mean_of_background = self._length() * _mean_of_unit_window(slope * self._length())
-        return np.stack(
-            [
-                signal / fraction - background / (1 - fraction),
-                signal * ((x[:, 0] - mass) / self.width - mean_of_signal) / self.width,
-                background * (mean_of_background - (x[:, 0] - self.low)),
-            ],
-            axis=1,
-        )
+        along_fraction = signal / fraction - background / (1 - fraction)
+        along_mass = signal * ((x[:, 0] - mass) / self.width - mean_of_signal) / self.width
+        along_slope = background * (mean_of_background - (x[:, 0] - self.low))
+        return np.stack([along_fraction, along_mass, along_slope], axis=1)
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         # Events stored in float32 may sit on an edge that was itself rounded outwards.
         low = min(self.low, float(np.float32(self.low)))
         high = max(self.high, float(np.float32(self.high)))
         refuse_rows(
             np.any((x < low) | (x > high), axis=1),
             x,
-            name="x",
             expected=f"x inside the mass window, {self.low:g} <= x <= {self.high:g}",
             remedy="Select events inside the window, or build the toy with a wider one",
         )
 
-    def _log_shapes(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "n"]]:
+    def _log_shapes(self, x: X, theta: Theta) -> tuple[PerEvent, PerEvent]:
         mass, slope = theta[:, 1], theta[:, 2]
         below, above = self._edges(mass)
         z = (x[:, 0] - mass) / self.width
@@ -148,14 +129,10 @@ class FallingSpectrumWithPeak(AbstractToy):
             -(z**2) / 2 - np.log(self.width) - np.log(2 * np.pi) / 2 - np.log((above - below) / 2)
         )
         # exprel(-y) = (1 - exp(-y)) / y is one at y = 0, where the background becomes uniform.
-        log_background = -slope * (x[:, 0] - self.low) - np.log(
-            self._length() * exprel(-slope * self._length())
-        )
-        return log_signal, log_background
+        log_integral = np.log(self._length() * exprel(-slope * self._length()))
+        return log_signal, -slope * (x[:, 0] - self.low) - log_integral
 
-    def _edges(
-        self, mass: Float64[np.ndarray, "n"]
-    ) -> tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "n"]]:
+    def _edges(self, mass: PerEvent) -> tuple[PerEvent, PerEvent]:
         # erf = 2 Phi - 1 is negative at the lower and positive at the upper edge, because the peak
         # lies between them, so the difference 2 Z never cancels.
         scale = np.sqrt(2) * self.width
@@ -165,11 +142,11 @@ class FallingSpectrumWithPeak(AbstractToy):
         return self.high - self.low
 
 
-def _normal_density(z: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
+def _normal_density(z: PerEvent) -> PerEvent:
     return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
-def _mean_of_unit_window(y: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
+def _mean_of_unit_window(y: PerEvent) -> PerEvent:
     """The mean 1/y - 1/(exp(y) - 1) of an exponential of slope y truncated to [0, 1]."""
     small = y < 0.2
     safe = np.where(small, 1.0, y)

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import expit
 
-from inferostatic.world.toys.latent_toy import AbstractLatentToy
-from inferostatic.world.toys.toy import refuse_rows
+from .latent_toy import AbstractLatentToy, Number, OneX, OneZ, Z
+from .toy import FREE, Domain, PerEvent, Theta, X, refuse_rows, require_whole_number
 
 
 @final
@@ -51,16 +51,12 @@ class GaltonBoard(AbstractLatentToy):
 
     def __post_init__(self) -> None:
         """Refuse a board without nails."""
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 2:
-            raise ValueError(
-                f"rows must be a whole number of at least 2, got {self.rows!r}; "
-                "the first nail is fair, so that one row would not know the pull."
-            )
+        require_whole_number(
+            self.rows, "rows", 2, "the first nail is fair, so that one row would not know the pull"
+        )
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`pull`."""
-        return ("pull",)
+    def _domain(self) -> Domain:
+        return {"pull": FREE}
 
     @property
     def x_names(self) -> tuple[str, ...]:
@@ -72,28 +68,13 @@ class GaltonBoard(AbstractLatentToy):
         """`right_1` and so on, from the top."""
         return tuple(f"right_{i + 1}" for i in range(self.rows))
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """The pull may be a push, without bound."""
-        return np.array([-np.inf])
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from above."""
-        return np.array([np.inf])
-
-    def joint_log_prob(
-        self, x: Float[Array, " x_dim"], z: Float[Array, " z_dim"], theta: Float[Array, " 1"]
-    ) -> Float[Array, ""]:
+    def joint_log_prob(self, x: OneX, z: OneZ, theta: Float[Array, " 1"]) -> Number:
         """The log probability of the path of one event; the bin follows from the path.
 
         Args:
             x: The bin, shape (1,).
             z: The path, shape (rows,), 1 to the right and 0 to the left.
             theta: The pull, shape (1,).
-
-        Returns:
-            A number, differentiable in theta.
 
         Example:
             >>> path = jnp.array([0.0, 0.0, 1.0, 0.0])
@@ -107,9 +88,7 @@ class GaltonBoard(AbstractLatentToy):
         side = 1 - 2 * z
         return jnp.logaddexp(fair, loaded + jax.nn.log_sigmoid(5 * theta * (side * across))).sum()
 
-    def _draw_latent(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n z_dim"]]:
+    def _draw_latent(self, theta: Theta, rng: np.random.Generator) -> tuple[X, Z]:
         loaded, fair = np.exp(self._log_parts())
         z = np.empty((len(theta), self.rows))
         rights = np.zeros(len(theta))
@@ -119,28 +98,21 @@ class GaltonBoard(AbstractLatentToy):
             rights += z[:, i]
         return rights[:, None], z
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         return self._at_bins(x, theta)[0]
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         return self._at_bins(x, theta)[1][:, None]
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         refuse_rows(
             ((x < 0) | (x > self.rows) | (x != np.round(x))).any(axis=1),
             x,
-            name="x",
             expected=f"x to be a bin, a whole number from 0 to {self.rows}",
             remedy="Give the number of steps to the right, or build the board with more rows",
         )
 
-    def _at_bins(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]:
+    def _at_bins(self, x: X, theta: Theta) -> tuple[PerEvent, PerEvent]:
         # Often one theta serves all events, and the board is filled once for each different one.
         pulls, which = np.unique(theta[:, 0], return_inverse=True)
         log_prob, score = self._fill(pulls)

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import expit
 
-from inferostatic.world.toys.latent_toy import AbstractLatentToy
+from .latent_toy import AbstractLatentToy, Number, OneX, OneZ, Z
+from .toy import FREE, Domain, PerEvent, Theta, X, require_positive, require_whole_number
 
 #: ln 2π, of normal densities.
 _LOG_TWO_PI = float(np.log(2 * np.pi))
@@ -63,27 +64,17 @@ class GaussianChain(AbstractLatentToy):
 
     def __post_init__(self) -> None:
         """Refuse what is no chain."""
-        if isinstance(self.length, bool) or not isinstance(self.length, int) or self.length < 2:
-            raise ValueError(
-                f"length must be a whole number of at least 2, got {self.length!r}; "
-                "the last two latent variables are read out."
-            )
+        require_whole_number(self.length, "length", 2, "the last two latent variables are read out")
         if not 0 < abs(self.coupling) < np.inf:
             raise ValueError(
                 f"coupling must be a finite number other than zero, got {self.coupling!r}; "
                 "at zero the readings would know nothing of the start of the chain."
             )
         for name in ("step", "reading"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(
-                    f"{name} must be a positive finite number, got {getattr(self, name)!r}; "
-                    "give a standard deviation."
-                )
+            require_positive(getattr(self, name), name, "give a standard deviation")
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`mean` and `log_width`."""
-        return ("mean", "log_width")
+    def _domain(self) -> Domain:
+        return {"mean": FREE, "log_width": FREE}
 
     @property
     def x_names(self) -> tuple[str, ...]:
@@ -95,43 +86,23 @@ class GaussianChain(AbstractLatentToy):
         """`z_1` and so on along the chain."""
         return tuple(f"z_{i + 1}" for i in range(self.length))
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from below."""
-        return np.full(2, -np.inf)
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from above."""
-        return np.full(2, np.inf)
-
-    def joint_log_prob(
-        self, x: Float[Array, " x_dim"], z: Float[Array, " z_dim"], theta: Float[Array, " 2"]
-    ) -> Float[Array, ""]:
+    def joint_log_prob(self, x: OneX, z: OneZ, theta: Float[Array, " 2"]) -> Number:
         r"""$\ln N(z_1; m, e^{2\ell})$ of one event; all other factors are without θ.
 
         Args:
             x: One event, shape (2,).
             z: Its latent variables, shape (k,).
             theta: Parameters, shape (2,).
-
-        Returns:
-            A number, differentiable in theta.
         """
         del x
         return _log_start(z, theta)
 
-    def latent_log_prob(
-        self, z: Float[Array, " z_dim"], theta: Float[Array, " 2"]
-    ) -> Float[Array, ""]:
+    def latent_log_prob(self, z: OneZ, theta: Float[Array, " 2"]) -> Number:
         r"""$\ln p(z;\theta)$ of one event in JAX, normalised in z.
 
         Args:
             z: Latent variables, shape (k,).
             theta: Parameters, shape (2,).
-
-        Returns:
-            A number, differentiable in z and theta.
 
         Example:
             >>> round(float(GaussianChain().latent_log_prob(jnp.zeros(3), jnp.zeros(2))), 4)
@@ -140,17 +111,12 @@ class GaussianChain(AbstractLatentToy):
         steps = _log_normal((z[1:] - self.coupling * z[:-1]) / self.step) - np.log(self.step).item()
         return _log_start(z, theta) + steps.sum()
 
-    def transfer_log_prob(
-        self, x: Float[Array, " x_dim"], z: Float[Array, " z_dim"]
-    ) -> Float[Array, ""]:
+    def transfer_log_prob(self, x: OneX, z: OneZ) -> Number:
         r"""$\ln p(x|z)$ of one event in JAX, normalised in x; it does not depend on θ.
 
         Args:
             x: One event, shape (2,).
             z: Its latent variables, shape (k,).
-
-        Returns:
-            A number, differentiable in x and z.
 
         Example:
             >>> round(float(GaussianChain().transfer_log_prob(jnp.ones(2), jnp.ones(3))), 4)
@@ -158,18 +124,14 @@ class GaussianChain(AbstractLatentToy):
         """
         return (_log_normal((x - z[-2:]) / self.reading) - np.log(self.reading).item()).sum()
 
-    def _draw_latent(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n z_dim"]]:
+    def _draw_latent(self, theta: Theta, rng: np.random.Generator) -> tuple[X, Z]:
         z = rng.standard_normal((len(theta), self.length))
         z[:, 0] = theta[:, 0] + np.exp(theta[:, 1]) * z[:, 0]
         for i in range(1, self.length):
             z[:, i] = self.coupling * z[:, i - 1] + self.step * z[:, i]
         return z[:, -2:] + self.reading * rng.standard_normal((len(theta), 2)), z
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         slope, covariance = self._readings_given_start()
         inverse = np.linalg.inv(covariance)
         found, information = self._start_from_readings(x)
@@ -180,16 +142,14 @@ class GaussianChain(AbstractLatentToy):
         log_determinant = log_square + np.log(information * np.linalg.det(covariance))
         return -(squares + log_determinant) / 2 - _LOG_TWO_PI
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         found, information = self._start_from_readings(x)
         width = np.exp(np.logaddexp(2 * theta[:, 1], -np.log(information)) / 2)
         share = expit(2 * theta[:, 1] + np.log(information))
         pull = (found - theta[:, 0]) / width
         return np.stack([pull / width, share * (pull**2 - 1)], axis=1)
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         """Every finite x is in the support."""
 
     def _readings_given_start(
@@ -204,9 +164,7 @@ class GaussianChain(AbstractLatentToy):
         covariance = np.array([[variance, shared], [shared, last]]) + self.reading**2 * np.eye(2)
         return self.coupling ** np.arange(self.length - 2.0, self.length), covariance
 
-    def _start_from_readings(
-        self, x: Float64[np.ndarray, "n x_dim"]
-    ) -> tuple[Float64[np.ndarray, " n"], float]:
+    def _start_from_readings(self, x: X) -> tuple[PerEvent, float]:
         """u and h: the best reading of the first latent variable, and its inverse variance."""
         slope, covariance = self._readings_given_start()
         weight = np.linalg.solve(covariance, slope)
@@ -214,7 +172,7 @@ class GaussianChain(AbstractLatentToy):
         return x @ weight / information, information
 
 
-def _log_start(z: Float[Array, " z_dim"], theta: Float[Array, " 2"]) -> Float[Array, ""]:
+def _log_start(z: OneZ, theta: Float[Array, " 2"]) -> Number:
     return _log_normal((z[0] - theta[0]) * jnp.exp(-theta[1])) - theta[1]
 
 

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
 from scipy.special import expit
 
-from inferostatic.world.toys.toy import AbstractToy
+from .toy import FRACTION, FREE, AbstractToy, Domain, PerEvent, Theta, X, require_positive
 
 
 @final
@@ -47,51 +46,29 @@ class GaussianMixture(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse a width that is not a positive number."""
-        if not 0 < self.width < np.inf:
-            raise ValueError(
-                f"width must be a positive finite number, got {self.width!r}; "
-                "give the standard deviation of one Gaussian."
-            )
+        require_positive(self.width, "width", "give the standard deviation of one Gaussian")
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`separation` and `fraction`."""
-        return ("separation", "fraction")
+    def _domain(self) -> Domain:
+        return {"separation": FREE, "fraction": FRACTION}
 
     @property
     def x_names(self) -> tuple[str, ...]:
         """`x`."""
         return ("x",)
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """The separation is free, the fraction exceeds zero."""
-        return np.array([-np.inf, 0.0])
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """The separation is free, the fraction stays below one."""
-        return np.array([np.inf, 1.0])
-
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         separation, fraction = theta.T
         side = np.where(rng.random(len(theta)) < fraction, 0.5, -0.5)
         return (side * separation + self.width * rng.standard_normal(len(theta)))[:, None]
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         separation, fraction = theta.T
         right = (x[:, 0] - separation / 2) / self.width
         left = (x[:, 0] + separation / 2) / self.width
         log_sum = np.logaddexp(np.log(fraction) - right**2 / 2, np.log1p(-fraction) - left**2 / 2)
         return log_sum - np.log(self.width) - np.log(2 * np.pi) / 2
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         separation, fraction = theta.T
         # The squares of x and of the separation drop out of the difference of the two exponents;
         # subtracting them numerically would lose it in the tails.
@@ -101,5 +78,5 @@ class GaussianMixture(AbstractToy):
         along_fraction = expit(log_odds) / fraction - expit(-log_odds) / (1 - fraction)
         return np.stack([along_separation, along_fraction], axis=1)
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         """Every finite x is in the support."""

@@ -12,7 +12,16 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from numpy.typing import ArrayLike
 
-from inferostatic.world.toys.toy import AbstractToy, refuse_rows
+from .toy import AbstractToy, Theta, X, refuse_infinite_events
+
+#: Latent variables, one row per event.
+Z = Float64[np.ndarray, "n z_dim"]
+#: One event in JAX.
+OneX = Float[Array, " x_dim"]
+#: Its latent variables.
+OneZ = Float[Array, " z_dim"]
+#: One number in JAX.
+Number = Float[Array, ""]
 
 
 class AbstractLatentToy(AbstractToy):
@@ -34,35 +43,19 @@ class AbstractLatentToy(AbstractToy):
         """Names of the k latent variables, in the order of the columns of z."""
 
     @abc.abstractmethod
-    def joint_log_prob(
-        self,
-        x: Float[Array, " x_dim"],
-        z: Float[Array, " z_dim"],
-        theta: Float[Array, " theta_dim"],
-    ) -> Float[Array, ""]:
+    def joint_log_prob(self, x: OneX, z: OneZ, theta: Float[Array, " theta_dim"]) -> Number:
         r"""$\ln p(x, z;\theta)$ of one event in JAX, up to terms without θ."""
 
     @abc.abstractmethod
-    def _draw_latent(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n z_dim"]]:
+    def _draw_latent(self, theta: Theta, rng: np.random.Generator) -> tuple[X, Z]:
         """One event and its latent variables for each row of theta."""
 
-    def simulate_latent(
-        self, theta: ArrayLike, rng: np.random.Generator
-    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n z_dim"]]:
+    def simulate_latent(self, theta: ArrayLike, rng: np.random.Generator) -> tuple[X, Z]:
         r"""Draw one event with its latent variables, $(x, z) \sim p(x, z;\theta)$, for each row.
 
         Args:
             theta: Parameters, shape (n, d), strictly inside the domain.
             rng: The source of randomness; in the same state, `toy(theta, rng)` gives the same x.
-
-        Returns:
-            Events, shape (n, D), and latent variables, shape (n, k), float64.
-
-        Raises:
-            ValueError: If theta has the wrong shape or leaves the domain.
-            TypeError: If rng is not a NumPy generator.
 
         Example:
             >>> from inferostatic.world.toys import GaltonBoard
@@ -77,16 +70,8 @@ class AbstractLatentToy(AbstractToy):
         table = self._check_parameters(theta, rng)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x, z = self._draw_latent(table, rng)
-        refuse_rows(
-            np.any(~np.isfinite(np.concatenate([x, z], axis=1)), axis=1),
-            table,
-            name="theta",
-            expected="theta at which events are finite numbers in float64",
-            remedy="Take theta further from the limits of float64",
-        )
+        refuse_infinite_events(np.concatenate([x, z], axis=1), table)
         return x, z
 
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         return self._draw_latent(theta, rng)[0]

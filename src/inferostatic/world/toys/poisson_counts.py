@@ -7,7 +7,16 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import gammaln
 
-from inferostatic.world.toys.toy import AbstractToy, refuse_rows
+from .toy import (
+    POSITIVE,
+    AbstractToy,
+    Domain,
+    PerEvent,
+    Theta,
+    X,
+    refuse_rows,
+    require_whole_number,
+)
 
 
 @final
@@ -41,61 +50,38 @@ class PoissonCounts(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse a histogram without bins."""
-        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or self.bins < 2:
-            raise ValueError(
-                f"bins must be a whole number of at least 2, got {self.bins!r}; "
-                "give the number of bins of the histogram."
-            )
+        require_whole_number(self.bins, "bins", 2, "give the number of bins of the histogram")
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`signal`, `background` and `slope`."""
-        return ("signal", "background", "slope")
+    def _domain(self) -> Domain:
+        return {"signal": POSITIVE, "background": POSITIVE, "slope": POSITIVE}
 
     @property
     def x_names(self) -> tuple[str, ...]:
         """`n_1` and so on."""
         return tuple(f"n_{b + 1}" for b in range(self.bins))
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """All parameters are positive."""
-        return np.zeros(3)
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from above."""
-        return np.full(3, np.inf)
-
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         return rng.poisson(self._means(theta)).astype(np.float64)
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         means = self._means(theta)
         return (x * np.log(means) - means - gammaln(x + 1)).sum(axis=1)
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         pull = x / self._means(theta) - 1
         falling = np.exp(-theta[:, 2:] * self._bin())
         slopes = (self._peak(), falling, -theta[:, 1:2] * self._bin() * falling)
         return np.stack([(pull * slope).sum(axis=1) for slope in slopes], axis=1)
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         refuse_rows(
             ((x < 0) | (x != np.round(x))).any(axis=1),
             x,
-            name="x",
             expected="x to hold counts, whole numbers from 0 on",
             remedy="Give the number of entries in each bin",
         )
 
-    def _means(self, theta: Float64[np.ndarray, "n theta_dim"]) -> Float64[np.ndarray, "n x_dim"]:
+    def _means(self, theta: Theta) -> X:
         return theta[:, :1] * self._peak() + theta[:, 1:2] * np.exp(-theta[:, 2:] * self._bin())
 
     def _bin(self) -> Float64[np.ndarray, " x_dim"]:

@@ -6,7 +6,16 @@ from typing import final
 import numpy as np
 from jaxtyping import Float64
 
-from inferostatic.world.toys.toy import AbstractToy
+from .toy import (
+    FREE,
+    AbstractToy,
+    Domain,
+    PerEvent,
+    Theta,
+    X,
+    require_positive,
+    require_whole_number,
+)
 
 
 @final
@@ -40,61 +49,34 @@ class SmearedSpectrum(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse what is no spectrum."""
-        if isinstance(self.dim, bool) or not isinstance(self.dim, int) or self.dim < 1:
-            raise ValueError(
-                f"dim must be a whole number of at least 1, got {self.dim!r}; "
-                "give the number of bins."
-            )
-        if not 0 < self.resolution < np.inf:
-            raise ValueError(
-                f"resolution must be a positive finite number, got {self.resolution!r}; "
-                "give the width of the response in bins."
-            )
+        require_whole_number(self.dim, "dim", 1, "give the number of bins")
+        require_positive(self.resolution, "resolution", "give the width of the response in bins")
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`true_1` and so on."""
-        return tuple(f"true_{i + 1}" for i in range(self.dim))
+    def _domain(self) -> Domain:
+        return {f"true_{i + 1}": FREE for i in range(self.dim)}
 
     @property
     def x_names(self) -> tuple[str, ...]:
         """`seen_1` and so on."""
         return tuple(f"seen_{i + 1}" for i in range(self.dim))
 
-    @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from below."""
-        return np.full(self.dim, -np.inf)
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from above."""
-        return np.full(self.dim, np.inf)
-
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         mean = theta @ self._response().T
         return mean + self._error(mean) * rng.standard_normal(mean.shape)
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         mean = theta @ self._response().T
         error = self._error(mean)
-        return (-(((x - mean) / error) ** 2) / 2 - np.log(error) - np.log(2 * np.pi) / 2).sum(
-            axis=1
-        )
+        each = -(((x - mean) / error) ** 2) / 2 - np.log(error) - np.log(2 * np.pi) / 2
+        return each.sum(axis=1)
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         mean = theta @ self._response().T
         error = self._error(mean)
         z = (x - mean) / error
         return (z / error + (z**2 - 1) * mean / (1 + mean**2)) @ self._response()
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         """Every finite x is in the support."""
 
     def _response(self) -> Float64[np.ndarray, "x_dim theta_dim"]:
@@ -102,5 +84,5 @@ class SmearedSpectrum(AbstractToy):
         weight = np.exp(-0.5 * ((bins[:, None] - bins) / self.resolution) ** 2)
         return weight / weight.sum(axis=1, keepdims=True)
 
-    def _error(self, mean: Float64[np.ndarray, "n x_dim"]) -> Float64[np.ndarray, "n x_dim"]:
+    def _error(self, mean: X) -> X:
         return np.sqrt(1 + mean**2) / 2

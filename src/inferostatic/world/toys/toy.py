@@ -5,11 +5,28 @@ then call the private formulas of the concrete toy, which therefore read like th
 """
 
 import abc
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float64
 from numpy.typing import ArrayLike
 
+from ...inputs import finite_rows
+
+#: Parameters with one row per event.
+Theta = Float64[np.ndarray, "n theta_dim"]
+#: Events, one per row.
+X = Float64[np.ndarray, "n x_dim"]
+#: One number for each event.
+PerEvent = Float64[np.ndarray, "n"]
+#: The open range of each parameter by its name.
+Domain = dict[str, tuple[float, float]]
+#: Range of a parameter without bounds.
+FREE = (-np.inf, np.inf)
+#: Range of a positive parameter.
+POSITIVE = (0.0, np.inf)
+#: Range of a parameter between 0 and 1.
+FRACTION = (0.0, 1.0)
 #: Rows that a message lists at most.
 _ROWS_NAMED = 5
 
@@ -17,68 +34,57 @@ _ROWS_NAMED = 5
 class AbstractToy(abc.ABC):
     r"""A simulator with exact truth: events, $\ln p(x;\theta)$ and $s = \nabla_\theta \ln p$.
 
-    A concrete toy supplies names, the open domain of theta, and four formulas that may rely on
-    checked float64 arrays with one row per event: `_draw`, `_log_prob`, `_score` and
+    A concrete toy supplies the names of x, the open domain of theta, and four formulas that may
+    rely on checked float64 arrays with one row per event: `_draw`, `_log_prob`, `_score` and
     `_check_support`.
     """
-
-    @property
-    @abc.abstractmethod
-    def theta_names(self) -> tuple[str, ...]:
-        """Names of the d parameters, in the order of the columns of theta."""
 
     @property
     @abc.abstractmethod
     def x_names(self) -> tuple[str, ...]:
         """Names of the D observables, in the order of the columns of x."""
 
-    @property
     @abc.abstractmethod
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Lower bounds of the open domain of theta, shape (d,); may be -inf."""
-
-    @property
-    @abc.abstractmethod
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Upper bounds of the open domain of theta, shape (d,); may be +inf."""
+    def _domain(self) -> Domain:
+        """The open domain of theta, in the order of its columns."""
 
     @abc.abstractmethod
-    def _draw(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
+    def _draw(self, theta: Theta, rng: np.random.Generator) -> X:
         """One event for each row of theta."""
 
     @abc.abstractmethod
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         """The normalised log density, row by row."""
 
     @abc.abstractmethod
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         """The gradient of the log density with respect to theta, row by row."""
 
     @abc.abstractmethod
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         """Raise ValueError if a row of x, already known to be finite, is outside the support."""
 
-    def __call__(
-        self, theta: ArrayLike, rng: np.random.Generator
-    ) -> Float64[np.ndarray, "n x_dim"]:
-        r"""Draw one event $x \sim p(x;\theta)$ for each row of theta.
+    @property
+    def theta_names(self) -> tuple[str, ...]:
+        """Names of the d parameters, in the order of the columns of theta."""
+        return tuple(self._domain())
+
+    @property
+    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
+        """Lower bounds of the open domain of theta, shape (d,); may be -inf."""
+        return np.array([low for low, _ in self._domain().values()])
+
+    @property
+    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
+        """Upper bounds of the open domain of theta, shape (d,); may be +inf."""
+        return np.array([high for _, high in self._domain().values()])
+
+    def __call__(self, theta: ArrayLike, rng: np.random.Generator) -> X:
+        r"""Draw one event $x \sim p(x;\theta)$ for each row of theta, shape (n, D) in float64.
 
         Args:
             theta: Parameters, shape (n, d), strictly inside the domain.
             rng: The source of randomness, for instance `np.random.default_rng(7)`.
-
-        Returns:
-            Events, shape (n, D), float64.
-
-        Raises:
-            ValueError: If theta has the wrong shape or leaves the domain.
-            TypeError: If rng is not a NumPy generator.
 
         Example:
             >>> from inferostatic.world.toys import CorrelatedGaussian
@@ -90,87 +96,59 @@ class AbstractToy(abc.ABC):
         table = self._check_parameters(theta, rng)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x = self._draw(table, rng)
-        refuse_rows(
-            np.any(~np.isfinite(x), axis=1),
-            table,
-            name="theta",
-            expected="theta at which events are finite numbers in float64",
-            remedy="Take theta further from the limits of float64",
-        )
+        refuse_infinite_events(x, table)
         return x
 
-    def log_prob(self, x: ArrayLike, theta: ArrayLike) -> Float64[np.ndarray, "n"]:
-        r"""The exact normalised log density $\ln p(x;\theta)$.
+    def log_prob(self, x: ArrayLike, theta: ArrayLike) -> PerEvent:
+        r"""The exact normalised log density $\ln p(x;\theta)$, shape (n,), all finite.
 
         Args:
-            x: Events, shape (n, D).
+            x: Events, shape (n, D), inside the support.
             theta: Parameters, shape (n, d), or a single theta of shape (d,) for all events.
-
-        Returns:
-            Log densities, shape (n,), all finite.
-
-        Raises:
-            ValueError: If a shape is wrong, theta leaves the domain, x leaves the support, or the
-                log density is not finite at x.
 
         Example:
             >>> from inferostatic.world.toys import Dirichlet
             >>> Dirichlet().log_prob([[0.2, 0.3, 0.5]], [1.0, 2.0, 2.0]).round(4)
             array([1.2809])
         """
-        events, parameters = self._one_theta_per_event(x, theta)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            log_prob = self._log_prob(events, parameters)
-        refuse_rows(
-            ~np.isfinite(log_prob),
-            events,
-            name="x",
-            expected="x at which the log density is finite in float64",
-            remedy="Remove such events, or take x and theta further from the limits of float64",
-        )
-        return log_prob
+        return self._evaluate(self._log_prob, x, theta, "log density")
 
-    def score(self, x: ArrayLike, theta: ArrayLike) -> Float64[np.ndarray, "n theta_dim"]:
-        r"""The exact score $s(x;\theta) = \nabla_\theta \ln p(x;\theta)$.
+    def score(self, x: ArrayLike, theta: ArrayLike) -> Theta:
+        r"""The exact score $s(x;\theta) = \nabla_\theta \ln p(x;\theta)$, shape (n, d), all finite.
 
         Args:
-            x: Events, shape (n, D).
+            x: Events, shape (n, D), inside the support.
             theta: Parameters, shape (n, d), or a single theta of shape (d,) for all events.
-
-        Returns:
-            Scores, shape (n, d), all finite.
-
-        Raises:
-            ValueError: If a shape is wrong, theta leaves the domain, x leaves the support, or the
-                score is not finite at x.
 
         Example:
             >>> from inferostatic.world.toys import Dirichlet
             >>> Dirichlet().score([[0.2, 0.3, 0.5]], [1.0, 2.0, 2.0]).round(4)
             array([[ 0.4739, -0.1206,  0.3902]])
         """
+        return self._evaluate(self._score, x, theta, "score")
+
+    def _evaluate(
+        self, formula: Callable[[X, Theta], np.ndarray], x: ArrayLike, theta: ArrayLike, what: str
+    ) -> np.ndarray:
         events, parameters = self._one_theta_per_event(x, theta)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            score = self._score(events, parameters)
+            values = formula(events, parameters)
         refuse_rows(
-            np.any(~np.isfinite(score), axis=1),
+            ~finite_rows(values),
             events,
-            name="x",
-            expected="x at which the score is finite in float64",
+            expected=f"x at which the {what} is finite in float64",
             remedy="Remove such events, or take x and theta further from the limits of float64",
         )
-        return score
+        return values
 
-    def _check_parameters(
-        self, theta: ArrayLike, rng: object
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _check_parameters(self, theta: ArrayLike, rng: object) -> Theta:
         """θ of events to be simulated."""
         if not isinstance(rng, np.random.Generator):
             raise TypeError(
                 f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
                 "pass np.random.default_rng(seed)."
             )
-        table = _as_float64(theta, "theta")
+        table = as_float64(theta, "theta")
         theta_dim = len(self.theta_names)
         if table.ndim != 2 or table.shape[1] != theta_dim:
             raise ValueError(
@@ -182,10 +160,8 @@ class AbstractToy(abc.ABC):
         self._check_domain(table)
         return table
 
-    def _one_theta_per_event(
-        self, x: ArrayLike, theta: ArrayLike
-    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n theta_dim"]]:
-        events, parameters = _as_float64(x, "x"), _as_float64(theta, "theta")
+    def _one_theta_per_event(self, x: ArrayLike, theta: ArrayLike) -> tuple[X, Theta]:
+        events, parameters = as_float64(x, "x"), as_float64(theta, "theta")
         x_dim, theta_dim = len(self.x_names), len(self.theta_names)
         if events.ndim != 2 or events.shape[1] != x_dim:
             raise ValueError(
@@ -206,25 +182,16 @@ class AbstractToy(abc.ABC):
                 f"shape ({theta_dim},), such as theta[0], for all of them."
             )
         self._check_domain(np.atleast_2d(parameters))
-        refuse_rows(
-            np.any(~np.isfinite(events), axis=1),
-            events,
-            name="x",
-            expected="finite numbers in x",
-            remedy="Remove these events, or find out why they are not numbers",
-        )
+        refuse_infinite(events, "x")
         self._check_support(events)
         return events, np.broadcast_to(parameters, (len(events), theta_dim))
 
-    def _check_domain(self, theta: Float64[np.ndarray, "n theta_dim"]) -> None:
-        low, high = self.theta_low, self.theta_high
-        domain = ", ".join(
-            f"{lower:g} < {name} < {upper:g}"
-            for name, lower, upper in zip(self.theta_names, low, high, strict=True)
-        )
+    def _check_domain(self, theta: Theta) -> None:
+        ranges = self._domain().items()
+        domain = ", ".join(f"{low:g} < {name} < {high:g}" for name, (low, high) in ranges)
         # Written as "not inside", since NaN compares false with everything.
         refuse_rows(
-            np.any(~((theta > low) & (theta < high)), axis=1),
+            np.any(~((theta > self.theta_low) & (theta < self.theta_high)), axis=1),
             theta,
             name="theta",
             expected=f"theta strictly inside its domain, {domain}",
@@ -236,21 +203,13 @@ def refuse_rows(
     bad: Bool[np.ndarray, "n"],
     values: Float64[np.ndarray, "n dim"],
     *,
-    name: str,
+    name: str = "x",
     expected: str,
     remedy: str,
 ) -> None:
     """Raise ValueError naming the first rows of `values` that are marked as bad, if any is.
 
-    Args:
-        bad: True for each row to refuse, shape (n,).
-        values: The array the user gave, shape (n, dim).
-        name: What the user calls that array.
-        expected: What a good row is.
-        remedy: What the user should change, without a full stop.
-
-    Raises:
-        ValueError: If any row is bad.
+    The message says what a good row of the array of this name is, and what to change.
 
     Example:
         >>> refuse_rows(
@@ -274,7 +233,44 @@ def refuse_rows(
     )
 
 
-def _as_float64(values: ArrayLike, name: str) -> Float64[np.ndarray, "..."]:
+def refuse_infinite_events(drawn: Float64[np.ndarray, "n dim"], theta: Theta) -> None:
+    """Raise ValueError naming the first theta at which what was drawn is not finite."""
+    refuse_rows(
+        ~finite_rows(drawn),
+        theta,
+        name="theta",
+        expected="theta at which events are finite numbers in float64",
+        remedy="Take theta further from the limits of float64",
+    )
+
+
+def refuse_infinite(values: Float64[np.ndarray, "n dim"], name: str) -> None:
+    """Raise ValueError naming the first rows that are not finite."""
+    refuse_rows(
+        ~finite_rows(values),
+        values,
+        name=name,
+        expected=f"finite numbers in {name}",
+        remedy="Remove these events, or find out why they are not numbers",
+    )
+
+
+def require_positive(value: float, name: str, remedy: str) -> None:
+    """Raise ValueError unless a setting of a toy is a positive finite number."""
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}; {remedy}.")
+
+
+def require_whole_number(value: object, name: str, least: int, remedy: str) -> None:
+    """Raise ValueError unless a setting of a toy is an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(
+            f"{name} must be a whole number of at least {least}, got {value!r}; {remedy}."
+        )
+
+
+def as_float64(values: ArrayLike, name: str) -> Float64[np.ndarray, "..."]:
+    """The values as an array of float64; raises ValueError where they are none."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int64
 from numpy.typing import ArrayLike
 
-from inferostatic.world.toys.latent_toy import AbstractLatentToy
-from inferostatic.world.toys.toy import _as_float64, refuse_rows
+from .latent_toy import AbstractLatentToy, Number, OneX, OneZ, Z
+from .toy import FREE, Domain, PerEvent, Theta, X, as_float64, refuse_infinite, require_positive
 
 #: Centres of the normal densities whose roots are the three amplitudes.
 _CENTRES = np.array([[0.0, 0.0], [1.5, 0.0], [-0.5, 1.2]])
@@ -74,16 +74,10 @@ class TwoCouplings(AbstractLatentToy):
     def __post_init__(self) -> None:
         """Refuse what leaves no density."""
         for name in ("smearing", "background"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(
-                    f"{name} must be a positive finite number, got {getattr(self, name)!r}; "
-                    "a small one will do."
-                )
+            require_positive(getattr(self, name), name, "a small one will do")
 
-    @property
-    def theta_names(self) -> tuple[str, ...]:
-        """`coupling_1` and `coupling_2`."""
-        return ("coupling_1", "coupling_2")
+    def _domain(self) -> Domain:
+        return {"coupling_1": FREE, "coupling_2": FREE}
 
     @property
     def x_names(self) -> tuple[str, ...]:
@@ -96,16 +90,6 @@ class TwoCouplings(AbstractLatentToy):
         return ("z_1", "z_2")
 
     @property
-    def theta_low(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from below."""
-        return np.full(2, -np.inf)
-
-    @property
-    def theta_high(self) -> Float64[np.ndarray, "theta_dim"]:
-        """Nothing is bounded from above."""
-        return np.full(2, np.inf)
-
-    @property
     def powers(self) -> Int64[np.ndarray, "components theta_dim"]:
         r"""Exponents of the monomials $\prod_i \theta_i^{n_{ci}}$ of the rate, shape (6, 2)."""
         return _POWERS.copy()
@@ -113,12 +97,11 @@ class TwoCouplings(AbstractLatentToy):
     def components(self, z: ArrayLike) -> Float64[np.ndarray, "n components"]:
         r"""The functions $f_c$ in $d\sigma/dz = \sum_c f_c(z) \prod_i \theta_i^{n_{ci}}$.
 
+        Their values, shape (n, 6), are in the order of `powers`. Those of odd powers come from
+        interference and multiply couplings of either sign.
+
         Args:
             z: Points of the phase space, shape (n, 2).
-
-        Returns:
-            Their values, shape (n, 6), in the order of `powers`. Those of odd powers come from
-            interference and multiply couplings of either sign.
 
         Example:
             >>> toy = TwoCouplings()
@@ -128,27 +111,15 @@ class TwoCouplings(AbstractLatentToy):
         points = _as_points(z)
         wide = np.exp(-(points**2).sum(axis=1) / (2 * _WIDE)) / (2 * np.pi * _WIDE)
         first, second, third = self._amplitudes(points).T
-        values = (
-            1 + first**2,
-            2 * first * second,
-            2 * first * third,
-            second**2,
-            2 * second * third,
-            third**2,
-        )
+        constant, linear = 1 + first**2, (2 * first * second, 2 * first * third)
+        values = (constant, *linear, second**2, 2 * second * third, third**2)
         return self.background * wide[:, None] * np.stack(values, axis=1)
 
     def rate(self, theta: ArrayLike) -> Float64[np.ndarray, "*n"]:
         r"""The total rate $\sigma(\theta) = \int dz\, d\sigma/dz$.
 
         Args:
-            theta: Couplings, shape (n, 2), or a single point of shape (2,).
-
-        Returns:
-            Rates, shape (n,), or shape () for a single point.
-
-        Raises:
-            ValueError: If theta has the wrong shape or is not finite.
+            theta: Couplings, shape (n, 2), or one point of shape (2,), whose rate has shape ().
 
         Example:
             >>> float(TwoCouplings().rate([0.0, 0.0]))
@@ -159,7 +130,7 @@ class TwoCouplings(AbstractLatentToy):
     def weights(
         self, z: ArrayLike, benchmarks: ArrayLike, theta: ArrayLike | None = None
     ) -> Float64[np.ndarray, "n benchmarks"]:
-        r"""Weights of simulated events at benchmark points, differential rates over a density.
+        r"""Weights of events at benchmark points, shape (n, B): differential rates over a density.
 
         $$w_{ib} = \frac{1}{q(z_i)}\,\frac{d\sigma}{dz}(z_i;\theta_b)$$
 
@@ -172,12 +143,6 @@ class TwoCouplings(AbstractLatentToy):
             benchmarks: Couplings, shape (B, 2).
             theta: The couplings at which the events were drawn, shape (n, 2), or (2,) for all of
                 them: $q(z) = p(z;\theta)$. Left out, $q$ is the density of the background.
-
-        Returns:
-            Positive weights, shape (n, B).
-
-        Raises:
-            ValueError: If a shape is wrong or a number is not finite.
 
         Example:
             >>> toy, theta = TwoCouplings(), np.tile([0.2, 0.1], (10_000, 1))
@@ -208,9 +173,7 @@ class TwoCouplings(AbstractLatentToy):
         relative = self.background * (1 + (amplitudes * _with_one(drawn)).sum(axis=1) ** 2)
         return weights * (self.rate(drawn) / relative)[:, None]
 
-    def joint_log_prob(
-        self, x: Float[Array, " x_dim"], z: Float[Array, " z_dim"], theta: Float[Array, " 2"]
-    ) -> Float[Array, ""]:
+    def joint_log_prob(self, x: OneX, z: OneZ, theta: Float[Array, " 2"]) -> Number:
         r"""$\ln (d\sigma/dz) - \ln b(z) - \ln\sigma(\theta)$ of one event.
 
         Left out are the background $b(z)$ and the transfer $p(x|z)$, which are without θ.
@@ -219,9 +182,6 @@ class TwoCouplings(AbstractLatentToy):
             x: One event, shape (2,).
             z: Its latent variables, shape (2,).
             theta: Couplings, shape (2,).
-
-        Returns:
-            A number, differentiable in theta.
 
         Example:
             >>> toy, point = TwoCouplings(), jnp.array([0.5, 0.5])
@@ -237,17 +197,12 @@ class TwoCouplings(AbstractLatentToy):
         rate = self.background + (overlaps * couplings[:, None] * couplings[None, :]).sum()
         return jnp.log1p((amplitudes * couplings).sum() ** 2) - jnp.log(rate)
 
-    def latent_log_prob(
-        self, z: Float[Array, " z_dim"], theta: Float[Array, " 2"]
-    ) -> Float[Array, ""]:
+    def latent_log_prob(self, z: OneZ, theta: Float[Array, " 2"]) -> Number:
         r"""$\ln p(z;\theta)$ of one event in JAX, normalised in z.
 
         Args:
             z: Latent variables, shape (2,).
             theta: Couplings, shape (2,).
-
-        Returns:
-            A number, differentiable in z and theta.
 
         Example:
             >>> round(float(TwoCouplings().latent_log_prob(jnp.zeros(2), jnp.zeros(2))), 4)
@@ -256,17 +211,12 @@ class TwoCouplings(AbstractLatentToy):
         background = np.log(self.background / (2 * np.pi * _WIDE)).item()
         return self.joint_log_prob(z, z, theta) + background - (z**2).sum() / (2 * _WIDE)
 
-    def transfer_log_prob(
-        self, x: Float[Array, " x_dim"], z: Float[Array, " z_dim"]
-    ) -> Float[Array, ""]:
+    def transfer_log_prob(self, x: OneX, z: OneZ) -> Number:
         r"""$\ln p(x|z)$ of one event in JAX, normalised in x; it does not depend on θ.
 
         Args:
             x: One event, shape (2,).
             z: Its latent variables, shape (2,).
-
-        Returns:
-            A number, differentiable in x and z.
 
         Example:
             >>> round(float(TwoCouplings().transfer_log_prob(jnp.zeros(2), jnp.zeros(2))), 4)
@@ -275,9 +225,7 @@ class TwoCouplings(AbstractLatentToy):
         normaliser = np.log(2 * np.pi * self.smearing**2).item()
         return -(((x - z) / self.smearing) ** 2).sum() / 2 - normaliser
 
-    def _draw_latent(
-        self, theta: Float64[np.ndarray, "n theta_dim"], rng: np.random.Generator
-    ) -> tuple[Float64[np.ndarray, "n x_dim"], Float64[np.ndarray, "n z_dim"]]:
+    def _draw_latent(self, theta: Theta, rng: np.random.Generator) -> tuple[X, Z]:
         # The square of a sum is at most sum_j |c_j| times sum_i |c_i| a_i^2 (Cauchy-Schwarz), hence
         # the rate at most a mixture of normal densities: draw from that, and accept in proportion.
         couplings = _with_one(theta)
@@ -303,26 +251,21 @@ class TwoCouplings(AbstractLatentToy):
             waiting = waiting[~accepted]
         return z + self.smearing * rng.standard_normal(z.shape), z
 
-    def _log_prob(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n"]:
+    def _log_prob(self, x: X, theta: Theta) -> PerEvent:
         wide = _WIDE + self.smearing**2
         relative = self.background + _square(self._smeared_overlaps(x), theta)
         log_wide = -(x**2).sum(axis=1) / (2 * wide) - np.log(2 * np.pi * wide)
         return log_wide + np.log(relative) - np.log(self.rate(theta))
 
-    def _score(
-        self, x: Float64[np.ndarray, "n x_dim"], theta: Float64[np.ndarray, "n theta_dim"]
-    ) -> Float64[np.ndarray, "n theta_dim"]:
+    def _score(self, x: X, theta: Theta) -> Theta:
         couplings = _with_one(theta)[:, :, None]
         smeared = self._smeared_overlaps(x)
-        shape = (smeared @ couplings)[:, 1:, 0] / (self.background + _square(smeared, theta))[
-            :, None
-        ]
+        relative = self.background + _square(smeared, theta)
+        shape = (smeared @ couplings)[:, 1:, 0] / relative[:, None]
         total = (_overlaps() @ couplings)[:, 1:, 0] / self.rate(theta)[:, None]
         return 2 * (shape - total)
 
-    def _check_support(self, x: Float64[np.ndarray, "n x_dim"]) -> None:
+    def _check_support(self, x: X) -> None:
         """Every finite x is in the support."""
 
     def _amplitudes(self, z: Float64[np.ndarray, "n 2"]) -> Float64[np.ndarray, "n 3"]:
@@ -339,19 +282,16 @@ class TwoCouplings(AbstractLatentToy):
 
     def _smeared_overlaps(self, x: Float64[np.ndarray, "n 2"]) -> Float64[np.ndarray, "n 3 3"]:
         """M, relative to the smeared background of unit rate."""
-        variance, other = _VARIANCES[:, None], _VARIANCES[None, :]
-        centre = (other[..., None] * _CENTRES[:, None] + variance[..., None] * _CENTRES) / (
-            variance + other
-        )[..., None]
-        smear = self.smearing**2
-        height, centre, steep = _relative_normal(
-            centre, 2 * variance * other / (variance + other) + smear, _WIDE + smear
-        )
+        variance, other, smear = _VARIANCES[:, None], _VARIANCES[None, :], self.smearing**2
+        total = variance + other
+        centre = other[..., None] * _CENTRES[:, None] + variance[..., None] * _CENTRES
+        wider = 2 * variance * other / total + smear
+        height, centre, steep = _relative_normal(centre / total[..., None], wider, _WIDE + smear)
         distance = ((x[:, None, None, :] - centre) ** 2).sum(axis=3)
         return _overlaps() * height * np.exp(-steep * distance)
 
     def _parameters(self, theta: ArrayLike) -> Float64[np.ndarray, "*n 2"]:
-        table = _as_float64(theta, "theta")
+        table = as_float64(theta, "theta")
         if table.ndim not in (1, 2) or table.shape[-1] != 2:
             raise ValueError(
                 "theta must have shape (n, 2), or (2,) for a single point, with columns "
@@ -391,17 +331,11 @@ def _square(
 
 
 def _as_points(z: ArrayLike) -> Float64[np.ndarray, "n 2"]:
-    points = _as_float64(z, "z")
+    points = as_float64(z, "z")
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(
             f"z must have shape (n, 2) with columns z_1, z_2; got shape {points.shape}. "
             "Write z[None, :] for a single event."
         )
-    refuse_rows(
-        np.any(~np.isfinite(points), axis=1),
-        points,
-        name="z",
-        expected="finite numbers in z",
-        remedy="Remove these events, or find out why they are not numbers",
-    )
+    refuse_infinite(points, "z")
     return points
