@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from inferostatic.inference.calibrated.mean_test import MeanTest
-from inferostatic.inference.calibrated.observed_data import ObservedData
-from inferostatic.inference.calibrated.response_model import (
+from inferostatic.estimator.response_model import (
     MeanResponse,
     PolynomialCoordinates,
     SmoothCovariance,
 )
-from inferostatic.inference.polynomials import list_degrees
+from inferostatic.inference.calibrated.mean_test import MeanTest
+from inferostatic.inference.calibrated.observed_data import ObservedData
+from inferostatic.polynomials import list_degrees
 
 SLOPES = np.array([[2.0, 0.5], [-0.3, 1.0]])
 LOW, HIGH = np.array([-5.0, -5.0]), np.array([5.0, 5.0])

@@ -3,10 +3,10 @@
 import numpy as np
 
 from ...estimator.history import Region
+from ...estimator.response_model import PolynomialCoordinates, learn_mean
 from ..chi_square import chi2_p_value
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
-from .response_model import PolynomialCoordinates, learn_mean
 from .score_calibration import Expectation
 
 #: Part of the simulated events, those nearest to the estimate, by which means are predicted.

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ...estimator.response_model import MeanResponse, SmoothCovariance
 from .observed_data import ObservedData
-from .response_model import MeanResponse, SmoothCovariance
 
 #: Slopes that count as none, as a part of the largest, in units of the errors and bounds.
 FLATTEST = 1e-6

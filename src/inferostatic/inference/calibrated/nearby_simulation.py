@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from ...estimator.response_model import PolynomialCoordinates
 from ...events.simulate import simulate_at
 from ...inputs import as_count, kind_of, warn_user
 from ...world.priors.prior import AbstractPrior
@@ -11,7 +12,6 @@ from ...world.simulator import Simulator, require_simulator
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
-from .response_model import PolynomialCoordinates
 from .score_calibration import Expectation, compare_means, learn_nearby
 
 #: Events that are simulated at a time to come near the estimate.

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...events.events import Events
-from ...inputs import kind_of
-from .averaged_score import AveragedScore
-from .mean_test import MeanTest
-from .observed_data import ObservedData
-from .response_model import (
+from ...estimator.response_model import (
     MeanResponse,
     PolynomialCoordinates,
     SmoothCovariance,
     learn_covariance,
     learn_mean,
 )
+from ...events.events import Events
+from ...inputs import kind_of
+from .averaged_score import AveragedScore
+from .mean_test import MeanTest
+from .observed_data import ObservedData
 
 #: Highest degree of the mean over the whole region.
 DEGREE = 6

@@ -12,6 +12,7 @@ import dataclasses
 import numpy as np
 
 from ..polynomials import evaluate_legendre, list_degrees
+from ..serial import known
 
 #: Events whose terms are computed at a time: a table of 100 terms then takes 3 MB.
 CHUNK = 4096
@@ -29,6 +30,7 @@ CELL = 200
 ROUNDS = 3
 
 
+@known
 @dataclasses.dataclass(frozen=True)
 class PolynomialCoordinates:
     """u = (θ − centre) · matrix, of order one where the events are.
@@ -83,6 +85,7 @@ class PolynomialCoordinates:
         return u * np.minimum(1, self.radius / np.maximum(length, np.finfo(float).tiny))
 
 
+@known
 @dataclasses.dataclass(frozen=True)
 class MeanResponse:
     """m(θ), p values, with its error.
@@ -240,6 +243,7 @@ def _shrink(
     return mean, covariance
 
 
+@known
 @dataclasses.dataclass(frozen=True)
 class SmoothCovariance:
     """How the covariance of values changes with θ, by what makes it the identity.
@@ -292,7 +296,7 @@ def learn_covariance(
     """
     given = np.ones(len(theta)) if weight is None else weight
     u = coordinates(theta)
-    cells = _split_into_cells(u, np.arange(len(u)))
+    cells = split_into_cells(u, np.arange(len(u)), CELL)
     # Three cells for each coefficient, or the covariance is taken to change less with θ.
     while degree and len(list_degrees(coordinates.dim, degree)) * 3 > len(cells):
         degree -= 1
@@ -327,11 +331,11 @@ def _half_log(values: np.ndarray, share: np.ndarray) -> np.ndarray:
     return (vectors * (-0.5 * np.log(size))) @ vectors.T
 
 
-def _split_into_cells(u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-    """Halve the events across their widest direction until cells are small."""
-    if len(rows) < 2 * CELL:
+def split_into_cells(u: np.ndarray, rows: np.ndarray, size: int) -> list[np.ndarray]:
+    """Halve events across their widest direction until cells have fewer than twice this size."""
+    if len(rows) < 2 * size:
         return [rows]
     spread = np.ptp(u[rows], axis=0)
     order = rows[np.argsort(u[rows, np.argmax(spread)], kind="stable")]
     half = len(order) // 2
-    return _split_into_cells(u, order[:half]) + _split_into_cells(u, order[half:])
+    return split_into_cells(u, order[:half], size) + split_into_cells(u, order[half:], size)
