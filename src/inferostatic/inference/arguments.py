@@ -63,11 +63,7 @@ def as_observed(
 
 
 def as_point(
-    theta: Input,
-    names: Sequence[str],
-    low: np.ndarray,
-    high: np.ndarray,
-    name: str = "theta",
+    theta: Input, names: Sequence[str], low: np.ndarray, high: np.ndarray, name: str = "theta"
 ) -> np.ndarray:
     """One θ of shape (d,) between `low` and `high`, in float64."""
     require_order(column_names(theta), names, name)

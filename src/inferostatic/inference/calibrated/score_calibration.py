@@ -169,10 +169,7 @@ def learn_nearby(
     mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREE, free=free)
     some = spread_rows(len(theta), SCATTER_EVENTS)
     covariance = learn_covariance(
-        theta[some],
-        white[some] - mean.at(theta[some]),
-        coordinates,
-        degree=LOCAL_SCATTER_DEGREE,
+        theta[some], white[some] - mean.at(theta[some]), coordinates, degree=LOCAL_SCATTER_DEGREE
     )
     return Expectation(anchor, unit, mean, covariance, theta, x)
 

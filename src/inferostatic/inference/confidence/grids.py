@@ -67,11 +67,7 @@ def read_grid(
 
 
 def lay_grid(
-    tester: Tester,
-    names: tuple[str, ...],
-    box: tuple[np.ndarray, np.ndarray],
-    *,
-    show: bool | None,
+    tester: Tester, names: tuple[str, ...], box: tuple[np.ndarray, np.ndarray], *, show: bool | None
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...], Tested]:
     """A lattice that holds the set: laid by χ², then widened until the toys agree."""
     count = AXIS_POINTS.get(len(names))

@@ -98,10 +98,7 @@ _LEVELS = Confidence(*(asymptotic_expected(np.zeros(1)))).background[0]
 
 
 def one_sided(
-    best: np.ndarray,
-    held: np.ndarray,
-    fitted: float | np.ndarray,
-    value: float | np.ndarray,
+    best: np.ndarray, held: np.ndarray, fitted: float | np.ndarray, value: float | np.ndarray
 ) -> np.ndarray:
     """The statistic q̃: 0 where the fitted value lies above the tested one."""
     return np.where(fitted > value, 0.0, np.maximum(2 * (best - held), 0.0))

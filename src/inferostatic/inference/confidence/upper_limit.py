@@ -6,15 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...events.simulate import simulate_at
-from ...inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    as_seed,
-    kind_of,
-    require_finite,
-    warn_user,
-)
+from ...inputs import Input, as_floats, as_rows, as_seed, kind_of, require_finite, warn_user
 from ...progress import progress
 from ...tables import format_table
 from ...world.simulator import require_simulator
@@ -219,11 +211,7 @@ def _above_background(
 
 
 def _asimov(
-    likelihood: Likelihood,
-    observed: ObservedFit,
-    theta: np.ndarray,
-    method: LimitMethod,
-    seed: int,
+    likelihood: Likelihood, observed: ObservedFit, theta: np.ndarray, method: LimitMethod, seed: int
 ) -> tuple[ObservedFit | None, list[str]]:
     """The data set that θ predicts, its constraints measured at θ too."""
     channels, totals = observed.model.channels, [w[0].sum() for w in likelihood.data.weight]
@@ -268,11 +256,7 @@ def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -
 
 
 def _simulate_asimov(
-    method: LimitMethod,
-    likelihood: Likelihood,
-    theta: np.ndarray,
-    expected: list[float],
-    seed: int,
+    method: LimitMethod, likelihood: Likelihood, theta: np.ndarray, expected: list[float], seed: int
 ) -> tuple[list[np.ndarray], list[str]]:
     channels, given = likelihood.model.channels, method.simulator
     simulators: Any = given if isinstance(given, list | tuple) else (given,)
