@@ -29,6 +29,7 @@ from ..arguments import (
     as_level,
     parameter_index,
     parameter_indices,
+    read_point,
 )
 from ..chi_square import chi2_quantile
 from ..likelihood.likelihood import Likelihood
@@ -93,11 +94,7 @@ class CalibratedFit:
             parameters: those that are fixed there, by name or index; the others are chosen as the
                 data like them best. All by default.
         """
-        point = np.asarray(theta, np.float64)
-        if point.shape != self.theta.shape:
-            raise ValueError(
-                f"theta must be one point of {len(self.names)} parameters; got shape {point.shape}."
-            )
+        point = read_point(theta, self.names)
         chosen = range(len(self.names)) if parameters is None else parameters
         fixed = sorted(parameter_indices(chosen, self.names))
         for j in set(fixed) - set(self._test.free):

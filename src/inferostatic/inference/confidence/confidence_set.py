@@ -10,18 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy import special
 
-from ...inputs import (
-    Input,
-    as_floats,
-    as_seed,
-    column_names,
-    kind_of,
-    require_order,
-    rounded,
-    warn_user,
-)
+from ...inputs import Input, as_seed, kind_of, rounded, warn_user
 from ...tables import format_table
-from ..arguments import ONE_SIGMA, Parameter, as_level, as_points, parameter_indices
+from ..arguments import ONE_SIGMA, Parameter, as_level, as_point, parameter_indices
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.short_form import of_likelihood
@@ -104,7 +95,8 @@ class ConfidenceSet:
 
     def p_value_at(self, theta: Input) -> float:
         """Test one point, values of the parameters of interest, which need not be in the grid."""
-        return float(self._test(self._one(theta))[1][0])
+        point = as_point(theta, self.names, self._box, axes=(0, 1, 2))
+        return float(self._test(point[None])[1][0])
 
     def contains(self, theta: Input, level: float | None = None) -> bool:
         """Whether one point belongs to the set; it is tested itself, without the grid."""
@@ -149,18 +141,6 @@ class ConfidenceSet:
 
     def _level(self, level: float | None) -> float:
         return self.level if level is None else as_level(level)
-
-    def _one(self, theta: Input) -> np.ndarray:
-        require_order(column_names(theta), self.names, "theta")
-        values = np.atleast_1d(as_floats(theta, "theta")).astype(np.float64)
-        if values.ndim == 2 and len(values) == 1:
-            values = values[0]
-        if values.shape != (len(self.names),):
-            raise ValueError(
-                f"theta must have one value for each of {', '.join(self.names)}; got shape "
-                f"{values.shape}."
-            )
-        return as_points(values[None], self.names, self._box, "theta")
 
 
 @of_likelihood

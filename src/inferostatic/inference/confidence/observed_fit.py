@@ -13,6 +13,7 @@ from ...inputs import rounded, warn_user
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.minuit import NotConverged
 from ..likelihood.model import DataSets, LikelihoodModel, LogLikelihood, scatter_points
+from ..likelihood.profile import variance_ratio
 
 #: Pairs of event and θ spent on finding where to start the fits of nuisance parameters.
 START_PAIRS = 1 << 20
@@ -69,9 +70,7 @@ class ObservedFit:
         """
         if self.sandwich is None:
             return 1.0
-        block = np.ix_(indices, indices)
-        relative = np.linalg.solve(self.covariance[block], self.sandwich[block])
-        return float(np.trace(relative) / len(indices))
+        return variance_ratio(self.sandwich, self.covariance, indices)
 
     def conditional(self, indices: list[int], values: np.ndarray) -> ConditionalFits:
         """Maxima with some parameters held at each of the values, shape (m, k)."""

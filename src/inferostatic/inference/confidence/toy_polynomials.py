@@ -9,6 +9,8 @@ maximised with their own events.
 
 import dataclasses
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -17,6 +19,7 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import ndtri
 
+from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
 from ..likelihood.model import LikelihoodModel, kronecker_sequence
 from ..likelihood.newton import AbstractSurface, maximise
@@ -57,13 +60,12 @@ class _Polynomial(AbstractSurface):
     precision: Array
     exponents: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
-    def prepare(self, data: Any) -> Any:  # noqa: ANN401
-        """Nothing to prepare."""
-        return data
+    def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
+        """Of one toy."""
+        return partial(self.derivatives, *data)
 
-    def derivatives(self, data: Any, theta: Array) -> tuple[Array, Array, Array]:  # noqa: ANN401
+    def derivatives(self, coefficients: Array, measured: Array, theta: Array) -> Derivatives:
         """Written out: automatic differentiation of as many products takes a minute to compile."""
-        coefficients, measured = data
         u = self.to_unit @ (theta - self.centre)
         e = np.array(self.exponents)
         powers = [jnp.ones_like(u)]
@@ -77,25 +79,21 @@ class _Polynomial(AbstractSurface):
         second = jnp.asarray(e * (e - 1)) * table[e, columns]
 
         def add_terms(*replaced: tuple[int, Array]) -> Array:
-            term = coefficients
-            factors = [zeroth[:, k] for k in range(len(u))]
+            term, factors = coefficients, [zeroth] * len(u)
             for k, factor in replaced:
-                factors[k] = factor[:, k]
-            for factor in factors:
-                term = term * factor
+                factors[k] = factor
+            for k, factor in enumerate(factors):
+                term = term * factor[:, k]
             return jnp.sum(term)
 
         gradient = jnp.stack([add_terms((k, first)) for k in range(len(u))])
-        rows = [
-            [
-                add_terms((i, second)) if i == j else add_terms((i, first), (j, first))
-                for j in range(len(u))
-            ]
-            for i in range(len(u))
+        each = [
+            add_terms((i, second)) if i == j else add_terms((i, first), (j, first))
+            for i, j in itertools.product(range(len(u)), repeat=2)
         ]
-        hessian = jnp.stack([jnp.stack(row) for row in rows])
+        hessian = jnp.stack(each).reshape(len(u), len(u))
         pull = self.precision * (theta - measured)
-        return (
+        return Derivatives(
             add_terms() - 0.5 * jnp.sum(pull * (theta - measured)),
             self.to_unit.T @ gradient - pull,
             self.to_unit.T @ hessian @ self.to_unit - jnp.diag(self.precision),

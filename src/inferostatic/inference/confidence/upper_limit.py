@@ -10,7 +10,7 @@ from ...inputs import Input, as_floats, as_rows, as_seed, kind_of, require_finit
 from ...progress import progress
 from ...tables import format_table
 from ...world.simulator import require_simulator
-from ..arguments import Parameter, as_level, as_points, parameter_index
+from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import Channel, DataSets, LikelihoodModel
 from ..likelihood.short_form import of_likelihood
@@ -82,10 +82,7 @@ class UpperLimit:
 
     def test_at(self, value: float) -> tuple[float, np.ndarray]:
         """CLs, or CLs+b, of one value: of the observed events, and of the five fluctuations."""
-        point = np.atleast_1d(as_floats(value, "value")).astype(np.float64)
-        if point.shape != (1,):
-            raise ValueError(f"value must be one number; got shape {point.shape}.")
-        as_points(point[None], (self.name,), self._box, "value")
+        point = as_point(value, (self.name,), self._box, "value", axes=(0, 1))
         observed, expected = self._curves(point)
         return float(observed[0]), expected[0]
 

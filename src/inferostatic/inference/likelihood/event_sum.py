@@ -6,6 +6,7 @@ samplers and minimisers take gradients; single terms and tables of many θ are b
 runs inside `float64()`, except tables in float32.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...chunks import power_of_two
-from ...models.members import over_members, with_network
+from ...models.members import each_member, over_members, with_network
 from ...models.potential import AbstractModel
 from .float64 import as_models_read, float64
 
@@ -69,22 +70,15 @@ class EventSum(eqx.Module):
 
         def differentiate(model: Any, part: Any, weight: Array, theta: Array) -> Derivatives:  # noqa: ANN401
             def twice(theta: Array) -> tuple[Array, tuple[Array, Array]]:
-                value, gradient = jax.value_and_grad(
-                    lambda theta: _chunk_sum(model, part, weight, theta)
-                )(theta)
-                return gradient, (value, gradient)
+                found = jax.value_and_grad(partial(_chunk_sum, model, part, weight))(theta)
+                return found[1], found
 
             hessian, (value, gradient) = jax.jacfwd(twice, has_aux=True)(theta)
             return Derivatives(value, gradient, hessian)
 
-        each = [
-            jax.tree.map(
-                lambda leaf: jnp.mean(leaf, axis=0),
-                self._over_chunks(model, number, differentiate, theta),
-            )
-            for number, model in enumerate(self.models)
-        ]
-        return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *each)
+        return _average(
+            [self._over_chunks(m, i, differentiate, theta) for i, m in enumerate(self.models)]
+        )
 
     def _over_chunks(self, model: Any, number: int, function: Any, theta: Array) -> Any:  # noqa: ANN401
         """`function(model, part, weight, θ)` added up over chunks, for every member."""
@@ -96,20 +90,26 @@ class EventSum(eqx.Module):
                 embedded = jax.vmap(member.embed_x)(x) if part is None else part
                 return function(member, embedded, weight, theta)
 
-            if len(self.weight) == 1:
-                return of_chunk(*jax.tree.map(lambda leaf: leaf[0], (part, self.x, self.weight)))
-
             def add(total: Any, chunk: Any) -> tuple[Any, None]:  # noqa: ANN401
                 return jax.tree.map(jnp.add, total, of_chunk(*chunk)), None
 
-            first = jax.tree.map(lambda leaf: leaf[0], (part, self.x, self.weight))
+            chunks = (part, self.x, self.weight)
+            first = jax.tree.map(lambda leaf: leaf[0], chunks)
+            if len(self.weight) == 1:
+                return of_chunk(*first)
             shapes = eqx.filter_eval_shape(of_chunk, *first)
-            nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.scan(add, nothing, (part, self.x, self.weight))[0]
+            zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+            return jax.lax.scan(add, zero, chunks)[0]
 
         if self.parts is None:
             return eqx.filter_vmap(of_member, in_axes=(eqx.if_array(0), None))(model.network, None)
         return eqx.filter_vmap(of_member)(model.network, self.parts[number])
+
+
+def _average(of_members: list[Any]) -> Any:  # noqa: ANN401
+    """Over the members of each model, along the leading axis, and then over the models."""
+    each = [jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), one) for one in of_members]
+    return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *each)
 
 
 def _chunk_sum(model: Any, part: Any, weight: Array, theta: Array) -> Array:  # noqa: ANN401
@@ -143,12 +143,8 @@ def cut_in_chunks(rows: np.ndarray, padding: float | None = None) -> np.ndarray:
     size = min(CHUNK_EVENTS, power_of_two(max(count, 1)))
     chunks = max(1, -(-count // size))
     missing = chunks * size - count
-    if padding is None:
-        filling = np.repeat(
-            rows[:, -1:] if count else np.zeros((sets, 1, columns)), missing, axis=1
-        )
-    else:
-        filling = np.full((sets, missing, columns), padding)
+    last = rows[:, -1:] if count else np.zeros((sets, 1, columns))
+    filling = np.repeat(last if padding is None else np.full_like(last, padding), missing, axis=1)
     return np.concatenate([rows, filling], axis=1).reshape(sets, chunks, size, columns)
 
 
@@ -185,11 +181,7 @@ def _terms(
         each = jax.vmap(jax.value_and_grad(term, argnums=1), in_axes=(0, None))
         return jax.lax.map(lambda x: each(x, theta), chunks)
 
-    found = []
-    for model in models:
-        every = eqx.filter_vmap(lambda network, m=model: of_member(with_network(m, network)))
-        found.append(jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), every(model.network)))
-    return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *found)
+    return _average([each_member(model, of_member) for model in models])
 
 
 def tabulate(
