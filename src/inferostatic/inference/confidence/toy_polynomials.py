@@ -23,6 +23,7 @@ from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
 from ..likelihood.model import LikelihoodModel, kronecker_sequence
 from ..likelihood.newton import AbstractSurface, maximise
+from .observed_fit import Fits
 from .toys import Toys
 
 #: Degree of the polynomial by the number of free parameters, from so many events in a toy on: the
@@ -117,39 +118,21 @@ class Nodes:
     spread: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ToyMaxima:
-    """Maxima of ln L(θ) less ln L at the toys' own θ without constraints, and how they were found.
-
-    Attributes:
-        value: shape (t,).
-        theta: shape (t, d).
-        converged: shape (t,).
-        nodes: of the last round, for the next pool.
-    """
-
-    value: np.ndarray
-    theta: np.ndarray
-    converged: np.ndarray
-    nodes: Nodes | None
-
-
 class Rise:
     """ln L of toys at any θ, less that at their own, both without constraints."""
 
-    def __init__(self, model: LikelihoodModel, toys: Toys) -> None:
-        self._model, self._toys = model, toys
-        self.wide = toys.most_events >= MANY_EVENTS
-        pairs = list(zip(model.channels, toys.channels, strict=True))
-        self._at_truth = [
-            channel.tabulate(part.pool, toys.theta[None], wide=self.wide) for channel, part in pairs
+    def __init__(self, model: LikelihoodModel, toys: Toys, *, wide: bool = False) -> None:
+        self.wide = wide or toys.most_events >= MANY_EVENTS
+        self._toys, truth = toys, toys.theta[None]
+        self._parts = [
+            (channel, part, channel.tabulate(part.pool, truth, wide=self.wide))
+            for channel, part in zip(model.channels, toys.channels, strict=True)
         ]
 
     def __call__(self, thetas: np.ndarray) -> np.ndarray:
         """Of every toy at each of the θ, shape (t, m)."""
         total = np.zeros((len(self._toys.measured), len(thetas)))
-        channels = zip(self._model.channels, self._toys.channels, self._at_truth, strict=True)
-        for channel, part, at_truth in channels:
+        for channel, part, at_truth in self._parts:
             total += part.add_up(channel.tabulate(part.pool, thetas, wide=self.wide) - at_truth)
             total += channel.rate_term(thetas, part.totals)
             total -= channel.rate_term(self._toys.theta[None], part.totals)
@@ -158,21 +141,20 @@ class Rise:
     def at_truth(self, which: np.ndarray) -> np.ndarray:
         """ln L of some toys at their own θ, without constraints, shape (number of these,)."""
         total = np.zeros(len(which))
-        channels = zip(self._model.channels, self._toys.channels, self._at_truth, strict=True)
-        for channel, part, table in channels:
+        for channel, part, table in self._parts:
             phi = table.astype(np.float64)[part.rows[which], 0]
             total += np.sum(part.weight[which] * phi, axis=1)
             total += channel.rate_term(self._toys.theta[None], part.totals[which])[:, 0]
         return total
 
 
-def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMaxima:
-    """Maximise every toy in the box of `model`.
+def toy_maxima(
+    model: LikelihoodModel, toys: Toys, guess: Nodes | None
+) -> tuple[Fits, Nodes | None]:
+    """Maximise every toy in the box of `model`, with a rough `guess` of where the maxima lie.
 
-    Args:
-        model: the likelihood and the box.
-        toys: the toys.
-        guess: where their maxima lie, roughly.
+    Values are less ln L at the toys' own θ without constraints. The nodes of the last round are for
+    the next pool.
     """
     free, count = np.flatnonzero(model.free), len(toys.measured)
     if len(free) == 0:
@@ -180,7 +162,7 @@ def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMa
         value = model.constraints.value(theta, toys.measured)
         if not np.array_equal(model.low, toys.theta):
             value = value + Rise(model, toys)(model.low[None])[:, 0]
-        return ToyMaxima(value, theta, np.ones(count, bool), None)
+        return Fits(value, theta, np.ones(count, bool)), None
     rise = Rise(model, toys)
     if guess is None:
         guess = Nodes(toys.theta[free], np.diag(0.05 * (model.high - model.low)[free]))
@@ -206,7 +188,7 @@ def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMa
         found = model.maximum(toys.data(late), theta[late])
         value[late], theta[late] = found.value - rise.at_truth(late), found.theta
         converged[late] = found.converged
-    return ToyMaxima(value, theta, converged, guess)
+    return Fits(value, theta, converged), guess
 
 
 def _on_polynomial(
@@ -236,12 +218,8 @@ def _on_polynomial(
     high[free] = np.clip(nodes.centre + reach, model.low[free], model.high[free])
     start = thetas[np.argmax(full, axis=1)]
     with float64():
-        surface = _Polynomial(
-            jnp.asarray(to_unit),
-            jnp.asarray(centre),
-            jnp.asarray(model.constraints.precision),
-            exponents,
-        )
+        arrays = map(jnp.asarray, (to_unit, centre, model.constraints.precision))
+        surface = _Polynomial(*arrays, exponents)
         box = (np.broadcast_to(edge, start.shape) for edge in (low, high))
         found = maximise(surface, (coefficients, toys.measured), start, *box)
     away = np.sqrt((((found.theta - centre) @ to_unit.T) ** 2).sum(axis=1))
