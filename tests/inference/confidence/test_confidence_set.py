@@ -9,10 +9,10 @@ from scipy import optimize, stats
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal, gaussian
 from inferostatic.inference.confidence.confidence_set import confidence_set
-from inferostatic.inference.confidence.lattice import hull, lattice
 from inferostatic.inference.confidence.observed_fit import fit_observed
 from inferostatic.inference.confidence.toy_fits import ToyFitter
 from inferostatic.inference.confidence.toys import make_toy_maker
+from inferostatic.inference.lattice import hull, lattice
 from inferostatic.inference.likelihood.model import DataSets
 
 DIRICHLET = ist.toys.Dirichlet(3)

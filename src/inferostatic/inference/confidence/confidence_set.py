@@ -13,11 +13,11 @@ from scipy import special
 from ...inputs import Input, as_seed, kind_of, warn_user
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level, as_point, parameter_indices
+from ..lattice import hull, lattice
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.short_form import of_likelihood
 from .grids import WHOLE_LEVEL, Tested, Tester, lay_grid, read_grid
-from .lattice import hull, lattice
 from .method import AbstractConfidenceMethod
 from .observed_fit import fit_observed
 from .wilks import Wilks

@@ -7,7 +7,7 @@ import numpy as np
 from ...inputs import Input, as_floats, as_rows, rounded, warn_user
 from ..arguments import as_points
 from ..chi_square import chi2_quantile
-from .lattice import Axes, Box, lattice
+from ..lattice import Axes, Box, lattice
 from .method import AbstractPointTest
 from .observed_fit import ObservedFit
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...chunks import power_of_two
-from ...models.members import each_member, over_members, with_network
+from ...models.members import over_members, with_network
 from ...models.potential import AbstractModel
 from .float64 import as_models_read, float64
 
@@ -106,6 +106,11 @@ class EventSum(eqx.Module):
         return eqx.filter_vmap(of_member)(model.network, self.parts[number])
 
 
+def map_members(model: Any, function: Any) -> Any:  # noqa: ANN401
+    """`function` of every member's model, a tree of arrays with a leading axis of members."""
+    return eqx.filter_vmap(lambda network: function(with_network(model, network)))(model.network)
+
+
 def _average(of_members: list[Any]) -> Any:  # noqa: ANN401
     """Over the members of each model, along the leading axis, and then over the models."""
     each = [jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), one) for one in of_members]
@@ -122,10 +127,7 @@ def embed_events(models: tuple[Any, ...], x: Array, weight: Array) -> EventSum:
     """The sum over events of shape (chunks, events of a chunk, D), embedded if that is small."""
 
     def embed(model: Any) -> Any:  # noqa: ANN401
-        def of_member(network: object) -> Any:  # noqa: ANN401
-            return jax.lax.map(jax.vmap(with_network(model, network).embed_x), x)
-
-        return eqx.filter_vmap(of_member)(model.network)
+        return map_members(model, lambda member: jax.lax.map(jax.vmap(member.embed_x), x))
 
     shapes = eqx.filter_eval_shape(lambda: tuple(embed(model) for model in models))
     if sum(leaf.size for leaf in jax.tree.leaves(shapes)) > MOST_EMBEDDED:
@@ -181,7 +183,7 @@ def _terms(
         each = jax.vmap(jax.value_and_grad(term, argnums=1), in_axes=(0, None))
         return jax.lax.map(lambda x: each(x, theta), chunks)
 
-    return _average([each_member(model, of_member) for model in models])
+    return _average([map_members(model, of_member) for model in models])
 
 
 def tabulate(

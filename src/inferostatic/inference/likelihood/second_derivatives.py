@@ -16,13 +16,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ...estimator.estimator import AbstractEstimator, Estimator, ScoreEstimator
-from ...models.members import each_member, over_members
+from ...models.members import over_members
 from ...models.networks.networks import MLPNetwork, ResidualNetwork
 from ...models.networks.particle_set import ParticleNetwork
 from ...models.networks.two_tower import TwoTowerNetwork
 from ...models.potential import AbstractModel
 from ..arguments import common_region
-from .event_sum import cut_in_chunks
+from .event_sum import cut_in_chunks, map_members
 from .float64 import as_models_read, float64, in_float64
 
 #: Half-width of the differences, as a part of the trained region's extent.
@@ -215,7 +215,7 @@ def _score_and_derivative(model: AbstractModel, x: Array, theta: Array) -> Any: 
         derivative = jax.jacfwd(score_twice, argnums=1, has_aux=True)
         return jax.vmap(derivative, in_axes=(0, None))(x, theta)
 
-    derivatives, scores = each_member(model, of_member)
+    derivatives, scores = map_members(model, of_member)
     return jnp.mean(scores, axis=0), jnp.mean(derivatives, axis=0)
 
 

@@ -32,8 +32,7 @@ def judge_chains(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         chains: draws of shape (chains, draws, d).
     """
     if chains.shape[1] < FEWEST_DRAWS:
-        nothing = np.full(chains.shape[2], np.nan)
-        return nothing, nothing
+        return np.full(chains.shape[2], np.nan), np.full(chains.shape[2], np.nan)
     arviz = load_arviz()
     dataset = arviz.convert_to_dataset({"theta": chains})
     found = arviz.rhat(dataset)["theta"].values, arviz.ess(dataset, method="bulk")["theta"].values

@@ -22,10 +22,9 @@ from ..likelihood.likelihood import Likelihood
 from ..likelihood.short_form import of_likelihood
 from .arviz_bridge import load_arviz
 from .grid import MOST_PARAMETERS, Grid
-from .grid_density import GridDensity
 from .log_posterior import build_target
 from .nuts import NUTS
-from .sampler import AbstractSampler, Samples, Sampling
+from .sampler import AbstractSampler, GridDensity, Samples, Sampling
 
 #: Part of the posterior outside the trained region above which there is a warning.
 MOST_OUTSIDE = 0.01
