@@ -252,7 +252,7 @@ def test_questions_to_a_set_that_make_no_sense_are_refused():
     estimator = MEANS
     x = np.zeros((60, 2))
     result = confidence_set(estimator, x, grid=[[0.0, 0.0]])
-    with pytest.raises(ValueError, match="one value for each of theta0, theta1"):
+    with pytest.raises(ValueError, match="a value for each of theta0, theta1"):
         result.p_value_at([0.0])
     with pytest.raises(ValueError, match="must lie in the trained region"):
         result.contains([0.0, 9.0])

@@ -133,9 +133,8 @@ class MeanResponse:
         far = length > 1e-9
         if far.any():
             step = (u - near)[far] * (STEP / length[far, None])
-            up, down = (
-                evaluate_legendre(near[far] + sign * step, self.degrees) for sign in (1, -1)
-            )
+            up = evaluate_legendre(near[far] + step, self.degrees)
+            down = evaluate_legendre(near[far] - step, self.degrees)
             terms[far] += (up - down) * (length[far, None] / (2 * STEP))
         return terms
 
@@ -197,9 +196,8 @@ def _average_posteriors(
     first = np.linalg.pinv(gram[:free, :free], hermitian=True)
     taken = first @ gram[:free, free:]
     rest = gram[free:, free:] - gram[free:, :free] @ taken
-    high, spread = _shrink(
-        rest, products[free:] - taken.T @ products[:free], degree[free:] - most - 1
-    )
+    left = products[free:] - taken.T @ products[:free]
+    high, spread = _shrink(rest, left, degree[free:] - most - 1)
     coefficients = np.concatenate([first @ products[:free] - taken @ high, high])
     covariance = np.zeros((products.shape[1], *gram.shape))
     covariance[:, :free, :free] = first + taken @ spread @ taken.T
@@ -300,9 +298,7 @@ def learn_covariance(
     shares = [given[rows] / given[rows].sum() for rows in cells]
     centres = np.array([share @ u[rows] for share, rows in zip(shares, cells, strict=True)])
     design = evaluate_legendre(centres, degrees)
-    found = SmoothCovariance(
-        coordinates, degrees, (), np.min(centres, axis=0), np.max(centres, axis=0)
-    )
+    found = SmoothCovariance(coordinates, degrees, (), centres.min(axis=0), centres.max(axis=0))
     white = values
     while len(found.factors) < ROUNDS:
         logs = [_half_log(white[rows], share) for share, rows in zip(shares, cells, strict=True)]
@@ -322,9 +318,14 @@ def _half_log(values: np.ndarray, share: np.ndarray) -> np.ndarray:
     """−½ ln of the covariance of weighted values."""
     centred = values - share @ values
     covariance = (centred.T * share) @ centred / max(1 - np.sum(share**2), 1e-3)
-    size, vectors = np.linalg.eigh(covariance)
-    size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
+    size, vectors = safe_eigh(covariance)
     return (vectors * (-0.5 * np.log(size))) @ vectors.T
+
+
+def safe_eigh(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, none of them much smaller than the largest, and eigenvectors."""
+    size, vectors = np.linalg.eigh(covariance)
+    return np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny)), vectors
 
 
 def _split_into_cells(u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
