@@ -267,13 +267,8 @@ def fit_calibrated(
 ) -> CalibratedFit:
     """The core of `calibrated_fit`, with weights, bounds, fixed parameters and constraints.
 
-    Args:
-        score: of the estimators; that of the calibration where there is one.
-        data: observed events and what is known of θ beside them.
-        calibration: stored simulated events.
-        simulation: in their place, events that are simulated near the estimate.
-        seed: of the simulation.
-        progress_bar: of the simulation, forced on or off.
+    The score is that of the calibration where there is one; a simulation near the estimate takes
+    the place of its stored events.
     """
     walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
     data = data.clip_bounds(*walls, score.names)

@@ -58,9 +58,7 @@ class MeanTest:
     def residual(self, theta: np.ndarray, root: np.ndarray | None = None) -> np.ndarray:
         """Observed minus expected means and constraints in units of their errors.
 
-        Args:
-            theta: a point, shape (d,).
-            root: Cholesky factor of the means' covariance; that at θ by default.
+        The means' errors are a Cholesky factor of their covariance, that at θ by default.
         """
         root = np.linalg.cholesky(self.errors(theta)) if root is None else root
         deviation = np.linalg.solve(root, self.observed - self.mean(theta)[0])

@@ -56,10 +56,7 @@ class PolynomialCoordinates:
     ) -> "PolynomialCoordinates":
         """From −1 to 1 within two standard deviations of events that fill an ellipsoid.
 
-        Args:
-            centre: of the ellipsoid, shape (d,).
-            covariance: of the k free parameters, shape (k, k).
-            free: indices of these; all by default.
+        The covariance is that of the k parameters at the indices `free`, all by default.
         """
         kept = np.arange(len(centre)) if free is None else free
         matrix = np.zeros((len(centre), len(kept)))
@@ -150,13 +147,8 @@ def learn_mean(
 ) -> MeanResponse:
     """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
 
-    Args:
-        theta: of each event, shape (n, d).
-        values: of each event.
-        coordinates: in which to write the polynomial.
-        degree: the highest, as far as the number of terms allows.
-        free: degree up to which coefficients have no prior.
-        weight: of each event.
+    It is a polynomial of the coordinates, of the highest `degree` that the number of terms allows;
+    coefficients up to degree `free` have no prior.
     """
     degrees = list_degrees(coordinates.dim, degree)
     given = np.ones(len(theta)) if weight is None else weight

@@ -152,12 +152,7 @@ def learn_nearby(
 ) -> Expectation:
     """An expectation by fresh events, simulated around the centre of some coordinates.
 
-    Args:
-        score: of which the mean is learned.
-        coordinates: around the estimate.
-        theta: of the events, shape (n, d).
-        x: the events, shape (n, D).
-        free: degree up to which coefficients have no prior, as in `learn_mean`.
+    Coefficients up to degree `free` have no prior, as in `learn_mean`.
     """
     anchor = score.clip(coordinates.centre)
     scores = score(x, anchor)

@@ -218,8 +218,8 @@ def _on_polynomial(
     high[free] = np.clip(nodes.centre + reach, model.low[free], model.high[free])
     start = thetas[np.argmax(full, axis=1)]
     with float64():
-        arrays = map(jnp.asarray, (to_unit, centre, model.constraints.precision))
-        surface = _Polynomial(*arrays, exponents)
+        unit, middle, precision = map(jnp.asarray, (to_unit, centre, model.constraints.precision))
+        surface = _Polynomial(unit, middle, precision, exponents)
         box = (np.broadcast_to(edge, start.shape) for edge in (low, high))
         found = maximise(surface, (coefficients, toys.measured), start, *box)
     away = np.sqrt((((found.theta - centre) @ to_unit.T) ** 2).sum(axis=1))

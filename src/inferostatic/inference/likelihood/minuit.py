@@ -117,12 +117,10 @@ class Problem:
         return np.array([*given, *points[order]])[:wanted]
 
     def lowest(self, begins: np.ndarray, *, hesse: bool = True) -> tuple[Any, int]:
-        """The best of the fits from all starts, and how many found that same minimum.
+        """The best of the fits from all starts, shape (starts, d), and how many found the same.
 
-        Args:
-            begins: where to start, shape (starts, d).
-            hesse: whether the covariance is to be that of the Hessian at the minimum. It costs two
-                thirds of all evaluations, and is rough otherwise.
+        With `hesse` the covariance is that of the Hessian at the minimum, which costs two thirds of
+        all evaluations; it is rough otherwise.
         """
         fits = [self._fit(begin, hesse=hesse) for begin in begins]
         best = min(fits, key=lambda minuit: (not minuit.valid, minuit.fval))

@@ -278,13 +278,9 @@ class LikelihoodModel:
         low: np.ndarray | None = None,
         high: np.ndarray | None = None,
     ) -> Maximum:
-        """Maximise ln L from each start, shape (b, d).
+        """Maximise ln L from each start, in boxes that are by default the model's, shapes (b, d).
 
-        Args:
-            data: one data set for each start, or one for all.
-            start: where to begin.
-            low: lower ends of the boxes, shape (b, d), by default those of the model.
-            high: upper ends.
+        There is one data set for each start, or one for all.
         """
         same = len(data.measured) == 1
         box = [
@@ -316,12 +312,7 @@ class LikelihoodModel:
         return points[np.argmax(np.where(np.isnan(total), -np.inf, total), axis=1)]
 
     def best_start(self, data: DataSets, also: np.ndarray) -> np.ndarray:
-        """The best of a scatter of θ for each data set, shape (sets, d).
-
-        Args:
-            data: the data sets.
-            also: points that are tried besides the scatter, shape (m, d).
-        """
+        """The best of a scatter of θ and of those in `also`, for each data set, shape (sets, d)."""
         free = int(self.free.sum())
         most = TRIED_POINTS.get(free, max(TRIED_POINTS.values()))
         tried = TRIED_PAIRS // (len(data.measured) * max(1, data.events))

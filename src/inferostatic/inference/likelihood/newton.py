@@ -131,16 +131,10 @@ def maximise(
     shared: Any = None,  # noqa: ANN401
     batch: int = 8192,
 ) -> Maximum:
-    """Maximise from every start; call it inside `float64()`.
+    """Maximise from every start, in a box of its own, shapes (b, d); call it inside `float64()`.
 
-    Args:
-        surface: the function.
-        data: arrays with a leading axis of starts.
-        start: where to begin, shape (b, d).
-        low: lower ends of the boxes, shape (b, d).
-        high: upper ends.
-        shared: data of all starts; the surface is then given the pair (shared, data).
-        batch: starts in one compiled call.
+    The arrays of `data` have a leading axis of starts. The surface is given them, or the pair
+    (shared, data). One compiled call takes `batch` starts.
     """
     count = len(start)
     value, theta = np.empty(count), np.array(start, np.float64)

@@ -88,12 +88,10 @@ class Curvature:
     def _why_not(self, estimator: Estimator | ScoreEstimator) -> str:
         """Why automatic differentiation must not be used, if so."""
         reason = find_jump(estimator)
-        if reason is not None:
-            return reason
         # A user's own network may hide an activation in its code: let numbers decide.
-        if self._agrees():
-            return ""
-        return "automatic second derivatives of this network differ from numerical ones"
+        if reason is None and not self._agrees():
+            return "automatic second derivatives of this network differ from numerical ones"
+        return reason or ""
 
     def _agrees(self) -> bool:
         automatic = self._slopes(0, automatic=True).curvature
@@ -125,9 +123,7 @@ def difference_points(theta: np.ndarray, step: np.ndarray) -> np.ndarray:
 def extrapolate_differences(values: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Derivatives by Richardson's extrapolation, free of the error in h², shape (d, …).
 
-    Args:
-        values: at the points of `difference_points` but the first, shape (4d, …).
-        step: the half-widths.
+    The values, shape (4d, …), are those at the points of `difference_points` but the first.
     """
     moved = values.reshape(len(step), 4, *values.shape[1:])
     width = step.reshape(-1, *(1,) * (values.ndim - 1))

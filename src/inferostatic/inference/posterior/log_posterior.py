@@ -93,13 +93,13 @@ class LogPosterior(eqx.Module):
     fixed: np.ndarray
     free_indices: tuple[int, ...] = eqx.field(static=True)
 
-    def whole(self, part: Float[Array, " free_dim"]) -> Float[Array, " theta_dim"]:
+    def full_theta(self, values: Float[Array, " free_dim"]) -> Float[Array, " theta_dim"]:
         """θ of its free components."""
-        return jnp.asarray(self.fixed).at[np.array(self.free_indices)].set(part)
+        return jnp.asarray(self.fixed).at[np.array(self.free_indices)].set(values)
 
-    def log_prob(self, part: Float[Array, " free_dim"]) -> Float[Array, ""]:
+    def log_prob(self, values: Float[Array, " free_dim"]) -> Float[Array, ""]:
         """ln π + ln L of the free components, −∞ where it is no number."""
-        theta = self.whole(part)
+        theta = self.full_theta(values)
         value = self.prior.log_density(theta) + self.likelihood(theta)
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
@@ -107,23 +107,23 @@ class LogPosterior(eqx.Module):
         """The same density per unit of the unconstrained coordinates."""
         return self.log_prob(self.coordinates.theta(free)) + self.coordinates.log_jacobian(free)
 
-    def log_probs(self, parts: np.ndarray) -> np.ndarray:
+    def log_probs(self, points: np.ndarray) -> np.ndarray:
         """`log_prob` of many points, shape (m, k) to (m,)."""
-        return map_points(LogPosterior.log_prob, self, parts, self.likelihood.events_at_once)
+        return map_points(LogPosterior.log_prob, self, points, self.likelihood.events_at_once)
 
     def log_probs_unconstrained(self, free: np.ndarray) -> np.ndarray:
         """`log_prob_unconstrained` of many points."""
         function = LogPosterior.log_prob_unconstrained
         return map_points(function, self, free, self.likelihood.events_at_once)
 
-    def log_likelihoods(self, parts: np.ndarray) -> np.ndarray:
+    def log_likelihoods(self, points: np.ndarray) -> np.ndarray:
         """ln L alone at many points."""
-        return self.likelihood.values(self.wholes(parts))
+        return self.likelihood.values(self.full_thetas(points))
 
-    def wholes(self, parts: np.ndarray) -> np.ndarray:
+    def full_thetas(self, points: np.ndarray) -> np.ndarray:
         """θ of many points, shape (m, k) to (m, d)."""
-        thetas = np.repeat(np.asarray(self.fixed, np.float64)[None], len(parts), axis=0)
-        thetas[:, list(self.free_indices)] = parts
+        thetas = np.repeat(np.asarray(self.fixed, np.float64)[None], len(points), axis=0)
+        thetas[:, list(self.free_indices)] = points
         return thetas
 
 

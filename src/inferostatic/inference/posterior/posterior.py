@@ -145,7 +145,7 @@ def posterior(
         )
     target = build_target(likelihood, chosen_prior)
     found = method.sample(target, seed=as_seed(seed), show=progress_bar)
-    samples = target.density.wholes(found.points)
+    samples = target.density.full_thetas(found.points)
     remarks = [*found.sampling.remarks]
     remarks += [text for text in (_outside(likelihood, samples), _of_weights(likelihood)) if text]
     for remark in remarks:
