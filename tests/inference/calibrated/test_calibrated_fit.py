@@ -404,7 +404,7 @@ def test_bad_input_gets_a_sentence(wrong, calibration, observed) -> None:
     result = calibrated_fit(wrong, observed, events=calibration)
     with pytest.raises(ValueError, match="takes two different parameters"):
         result.contour(0, 0)
-    with pytest.raises(ValueError, match="must be one point of 2 parameters"):
+    with pytest.raises(ValueError, match="must be one point with a value for each of"):
         result.distance([1.0])
     with pytest.raises(ValueError, match="between 0 and 1"):
         result.interval(68)

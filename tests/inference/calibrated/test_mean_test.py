@@ -90,7 +90,7 @@ def test_fixing_all_parameters_profiles_nothing() -> None:
 def test_a_contour_is_the_ellipse() -> None:
     test = linear()
     theta, _ = test.solve(np.zeros(2))
-    outline = test.trace_outline(0, 1, 6.0, theta, 12) - theta
+    outline = test.trace_outline([0, 1], 6.0, theta, 12) - theta
     inverse = np.linalg.inv(test.covariance(theta))
     np.testing.assert_allclose(np.einsum("na,ab,nb->n", outline, inverse, outline), 6.0, rtol=0.01)
 

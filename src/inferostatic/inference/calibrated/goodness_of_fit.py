@@ -43,12 +43,8 @@ def goodness_of_fit(
     dim = len(theta)
     scatter = values.T @ values / (len(values) - dim - 1)
     # Both means come from the same simulated events and err together.
-    factor = np.concatenate(
-        [
-            np.full(dim, test.mean(theta)[1].mean()),
-            np.full(len(predicted), np.mean(variance / np.diag(scatter)[dim:])),
-        ]
-    )
+    factors = test.mean(theta)[1].mean(), np.mean(variance / np.diag(scatter)[dim:])
+    factor = np.repeat(factors, (dim, len(predicted)))
     covariance = scatter * (1 / data.size + np.sqrt(np.outer(factor, factor)))
     # The fit moves θ until the statistics agree, and what is predicted of the observables with it.
     response, root = test.response(theta), np.linalg.cholesky(test.errors(theta))

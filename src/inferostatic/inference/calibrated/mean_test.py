@@ -58,9 +58,7 @@ class MeanTest:
     def residual(self, theta: np.ndarray, root: np.ndarray | None = None) -> np.ndarray:
         """Observed minus expected means and constraints in units of their errors.
 
-        Args:
-            theta: a point, shape (d,).
-            root: Cholesky factor of the means' covariance; that at θ by default.
+        The means' errors are a Cholesky factor of their covariance, that at θ by default.
         """
         root = np.linalg.cholesky(self.errors(theta)) if root is None else root
         deviation = np.linalg.solve(root, self.observed - self.mean(theta)[0])
@@ -113,14 +111,12 @@ class MeanTest:
             return point, self.chi2(point)
         inside = np.minimum(1e-9 * self._widths(point), (self.data.high - self.data.low) / 2)
         point = np.clip(point, self.data.low + inside, self.data.high - inside)
-        if fixed:
-            point = self._least_squares(point, free, None)
-            return point, self.chi2(point)
         # With all parameters free there is a θ where nothing is left, in whatever unit. One that
         # changes with θ would lead away from it, to where the means are hardly known.
         overdetermined = len(free) < len(start) or len(self.constrained) > 0
-        for _ in range(ROUNDS if overdetermined else 1):
-            point = self._least_squares(point, free, np.linalg.cholesky(self.errors(point)))
+        for _ in range(ROUNDS if overdetermined and not fixed else 1):
+            unit = None if fixed else np.linalg.cholesky(self.errors(point))
+            point = self._least_squares(point, free, unit)
         return point, self.chi2(point)
 
     def _least_squares(
@@ -186,22 +182,17 @@ class MeanTest:
         low, high = self.data.low[j], self.data.high[j]
         for sign, edge in ((-1, low), (1, high)):
             reach, inner = np.sqrt(bound) * error, float(best[j])
-            while True:
-                outer = float(np.clip(best[j] + sign * reach, low, high))
-                if above(outer) > 0:
-                    ends.append(_find_root(above, inner, outer, 1e-3 * error))
-                    break
-                if outer == edge:
-                    ends.append(float(edge))
-                    break
+            outer = float(np.clip(best[j] + sign * reach, low, high))
+            while not (beyond := above(outer) > 0) and outer != edge:
                 inner, reach = outer, 1.3 * reach
+                outer = float(np.clip(best[j] + sign * reach, low, high))
+            ends.append(_find_root(above, inner, outer, 1e-3 * error) if beyond else outer)
         return ends[0], ends[1]
 
     def trace_outline(
-        self, i: int, j: int, bound: float, best: np.ndarray, points: int
+        self, pair: list[int], bound: float, best: np.ndarray, points: int
     ) -> np.ndarray:
         """Where the χ² of two parameters reaches a bound, shape (points, 2)."""
-        pair = [i, j]
         root = np.linalg.cholesky(self.covariance(best)[np.ix_(pair, pair)])
         low, high = self.data.low[pair], self.data.high[pair]
 
@@ -225,11 +216,9 @@ class MeanTest:
         return np.array(outline)
 
 
-def _find_root(
-    function: Callable[[float], float], first: float, last: float, tolerance: float
-) -> float:
+def _find_root(f: Callable[[float], float], first: float, last: float, tolerance: float) -> float:
     """Where a function changes its sign."""
     from scipy.optimize import brentq
 
-    found: Any = brentq(function, min(first, last), max(first, last), xtol=tolerance)
+    found: Any = brentq(f, min(first, last), max(first, last), xtol=tolerance)
     return float(found)

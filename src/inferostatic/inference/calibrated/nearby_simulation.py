@@ -88,10 +88,8 @@ class NearbySimulation:
                 f"estimator ({', '.join(score.names)}); got {len(low)}."
             )
         reach = BEYOND * (score.high - score.low)
-        return (
-            np.where(np.isfinite(low), low, score.low - reach),
-            np.where(np.isfinite(high), high, score.high + reach),
-        )
+        low = np.where(np.isfinite(low), low, score.low - reach)
+        return low, np.where(np.isfinite(high), high, score.high + reach)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -176,9 +174,8 @@ def fit_nearby(
         ellipsoid = _choose_ellipsoid(score, data, theta, solution, number)
         rng = np.random.default_rng([seed, stage])
         points = ellipsoid.draw(rng, data, number)
-        x = simulate_at(
-            options.simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar
-        )
+        events_seed = int(rng.integers(2**31))
+        x = simulate_at(options.simulator, points, seed=events_seed, progress_bar=progress_bar)
         coordinates = PolynomialCoordinates.of_normal(
             ellipsoid.centre, ellipsoid.covariance, ellipsoid.free
         )
@@ -219,20 +216,16 @@ def _is_narrow(ellipsoid: _Ellipsoid, solution: Solution) -> bool:
 
 
 def _choose_ellipsoid(
-    score: AveragedScore,
-    data: ObservedData,
-    centre: np.ndarray,
-    solution: Solution | None,
-    number: int,
+    score: AveragedScore, data: ObservedData, centre: np.ndarray, last: Solution | None, number: int
 ) -> _Ellipsoid:
     """Some errors wide around the estimate, but at most a quarter of the region in a parameter."""
     free, block = data.free, np.ix_(data.free, data.free)
     bound = find_bound(score, data, score.clip(centre))[block]
-    if solution is None:
+    if last is None:
         # How far the start is off, in units of the error, grows with the number of events.
         errors = (1 + data.size / TRUSTED_EVENTS) * bound
     else:
-        errors = _limit_ratio(solution.test.covariance(centre)[block], bound)
+        errors = _limit_ratio(last.test.covariance(centre)[block], bound)
     width = float(np.clip(1.5 * np.sqrt(data.size / number) / SLOPE_ERROR, *WIDTHS))
     errors = width**2 * errors
     shrink = np.minimum(1, (data.high - data.low)[free] / 4 / np.sqrt(np.diag(errors)))
@@ -255,5 +248,5 @@ def _limit_ratio(covariance: np.ndarray, bound: np.ndarray) -> np.ndarray:
     root = np.linalg.cholesky(bound)
     inverse = np.linalg.inv(root)
     sizes, vectors = np.linalg.eigh(inverse @ covariance @ inverse.T)
-    whole = root @ vectors
-    return (whole * np.clip(sizes, *LIMITS)) @ whole.T
+    axes = root @ vectors
+    return (axes * np.clip(sizes, *LIMITS)) @ axes.T

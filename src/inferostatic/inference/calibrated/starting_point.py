@@ -27,15 +27,11 @@ def choose_start(score: AveragedScore, data: ObservedData) -> np.ndarray:
     if isinstance(first, Estimator):
         grid = np.asarray(first.potential_grid(data.x[rows], points), np.float64)
         return points[np.argmax(unit * (weight @ grid) - data.constraint_chi2(points) / 2)]
-    scores = [score(data.x[rows], point) for point in points]
-    deviations = [_chi2_of_mean(values, weight, data.size) for values in scores]
-    return points[np.argmin(np.array(deviations) + data.constraint_chi2(points))]
-
-
-def _chi2_of_mean(scores: np.ndarray, weight: np.ndarray, size: float) -> float:
-    share = weight / weight.sum()
-    mean = share @ scores
-    return float(size * np.sum(mean**2 / np.var(scores, axis=0)))
+    share, chi2 = weight / weight.sum(), np.array(data.constraint_chi2(points))
+    for i, point in enumerate(points):
+        scores = score(data.x[rows], point)
+        chi2[i] += data.size * np.sum((share @ scores) ** 2 / np.var(scores, axis=0))
+    return points[np.argmin(chi2)]
 
 
 def find_most_likely(score: AveragedScore, data: ObservedData) -> np.ndarray:

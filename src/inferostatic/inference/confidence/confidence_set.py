@@ -10,25 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy import special
 
-from ...inputs import (
-    Input,
-    as_floats,
-    as_seed,
-    column_names,
-    kind_of,
-    require_order,
-    rounded,
-    warn_user,
-)
+from ...inputs import Input, as_seed, kind_of, warn_user
 from ...tables import format_table
-from ..arguments import ONE_SIGMA, Parameter, as_level, as_points, parameter_indices
+from ..arguments import ONE_SIGMA, Parameter, as_level, as_point, parameter_indices
+from ..lattice import hull, lattice
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.short_form import of_likelihood
-from .grids import WHOLE_LEVEL, Tested, lay_grid, read_grid
-from .lattice import hull
-from .method import AbstractConfidenceMethod, AbstractPointTest
-from .observed_fit import ObservedFit, fit_observed
+from .grids import WHOLE_LEVEL, Tested, Tester, lay_grid, read_grid
+from .method import AbstractConfidenceMethod
+from .observed_fit import fit_observed
 from .wilks import Wilks
 
 
@@ -104,7 +95,8 @@ class ConfidenceSet:
 
     def p_value_at(self, theta: Input) -> float:
         """Test one point, values of the parameters of interest, which need not be in the grid."""
-        return float(self._test(self._one(theta))[1][0])
+        point = as_point(theta, self.names, self._box, axes=(0, 1, 2))
+        return float(self._test(point[None])[1][0])
 
     def contains(self, theta: Input, level: float | None = None) -> bool:
         """Whether one point belongs to the set; it is tested itself, without the grid."""
@@ -134,10 +126,8 @@ class ConfidenceSet:
             said = "no point accepted"
         else:
             low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
-            said = ", ".join(
-                f"{name} from {a:.4g} to {b:.4g}"
-                for name, a, b in zip(self.names, low, high, strict=True)
-            )
+            each = zip(self.names, low, high, strict=True)
+            said = ", ".join(f"{name} from {a:.4g} to {b:.4g}" for name, a, b in each)
         return (
             f"ConfidenceSet({said}; {int(inside.sum())} of {len(inside)} points accepted at "
             f"{self.level:.4g}, {self.method})"
@@ -149,18 +139,6 @@ class ConfidenceSet:
 
     def _level(self, level: float | None) -> float:
         return self.level if level is None else as_level(level)
-
-    def _one(self, theta: Input) -> np.ndarray:
-        require_order(column_names(theta), self.names, "theta")
-        values = np.atleast_1d(as_floats(theta, "theta")).astype(np.float64)
-        if values.ndim == 2 and len(values) == 1:
-            values = values[0]
-        if values.shape != (len(self.names),):
-            raise ValueError(
-                f"theta must have one value for each of {', '.join(self.names)}; got shape "
-                f"{values.shape}."
-            )
-        return as_points(values[None], self.names, self._box, "theta")
 
 
 @of_likelihood
@@ -198,11 +176,12 @@ def confidence_set(
     indices = _of_interest(parameters, model)
     observed = fit_observed(likelihood, model)
     test = method.prepare(likelihood, observed, seed=as_seed(seed))
-    tester = _Tester(observed, indices, test, random=method.random)
+    tester = Tester(observed, indices, test, random=method.random)
     names = tuple(model.names[i] for i in indices)
     box = (model.low[indices], model.high[indices])
     if grid is None:
-        points, axes, tested = lay_grid(tester, names, box, show=progress_bar)
+        axes, tested = lay_grid(tester, names, box, show=progress_bar)
+        points = lattice(axes)
     else:
         points, axes = read_grid(grid, names, box)
         tested = tester(points, show=progress_bar)
@@ -224,35 +203,6 @@ def confidence_set(
         _test=tester,
         _box=box,
     )
-
-
-class _Tester:
-    """Statistic, p-value and θ at points of the parameters of interest."""
-
-    def __init__(
-        self, observed: ObservedFit, indices: list[int], test: AbstractPointTest, *, random: bool
-    ) -> None:
-        self.observed, self.indices, self.test, self.random = observed, indices, test, random
-
-    def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
-        statistic, theta = self.statistic(points)
-        return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
-
-    def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The observed statistic, and θ with the others profiled."""
-        statistic, found = self.observed.statistic(self.indices, points)
-        lost = ~found.converged
-        if lost.any():
-            warn_user(
-                f"the fit of the profiled parameters did not converge at {int(lost.sum())} of "
-                f"{len(points)} points, such as {rounded(points[lost][0])}."
-            )
-        # A point above the best fit is a better best fit; θ that were tested before keep theirs.
-        best = int(np.argmax(np.where(np.isnan(found.value), -np.inf, found.value)))
-        if found.value[best] > self.observed.value + 1e-6:
-            self.observed = self.observed.improve(found.theta[best])
-            statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
-        return statistic, found.theta
 
 
 def _of_interest(

@@ -6,26 +6,18 @@ from typing import Any
 import numpy as np
 
 from ...events.simulate import simulate_at
-from ...inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    as_seed,
-    kind_of,
-    require_finite,
-    warn_user,
-)
+from ...inputs import Input, as_floats, as_rows, as_seed, kind_of, require_finite, warn_user
 from ...progress import progress
 from ...tables import format_table
 from ...world.simulator import require_simulator
-from ..arguments import Parameter, as_level, as_points, parameter_index
+from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import Channel, DataSets, LikelihoodModel
 from ..likelihood.short_form import of_likelihood
 from .asymptotics import BANDS
 from .limit_curves import (
-    AbstractCurves,
     AsymptoticCurves,
+    Curves,
     ToyCurves,
     find_crossings,
     interpolate_crossing,
@@ -34,7 +26,7 @@ from .limit_curves import (
 from .limit_methods import LimitMethod
 from .observed_fit import ObservedFit, fit_data, fit_observed
 from .toy_fits import ToyFitter
-from .toys import describe_toys, make_toy_maker
+from .toys import describe_toys, for_each_channel, make_toy_maker
 
 #: Values that are scanned first.
 SCANNED = 40
@@ -85,15 +77,12 @@ class UpperLimit:
     scan: np.ndarray
     expected_scan: np.ndarray
     notes: tuple[str, ...]
-    _curves: AbstractCurves
+    _curves: Curves
     _box: tuple[np.ndarray, np.ndarray]
 
     def test_at(self, value: float) -> tuple[float, np.ndarray]:
         """CLs, or CLs+b, of one value: of the observed events, and of the five fluctuations."""
-        point = np.atleast_1d(as_floats(value, "value")).astype(np.float64)
-        if point.shape != (1,):
-            raise ValueError(f"value must be one number; got shape {point.shape}.")
-        as_points(point[None], (self.name,), self._box, "value")
+        point = as_point(value, (self.name,), self._box, "value", axes=(0, 1))
         observed, expected = self._curves(point)
         return float(observed[0]), expected[0]
 
@@ -153,13 +142,13 @@ def upper_limit(
         raise ValueError(f"{model.names[index]} is fixed, so it has no limit.")
     if scan is not None and method.toys is None:
         raise ValueError("scan holds values to test with toys: give toys=, or leave out scan=.")
-    model, nothing = _above_background(model, index, background)
+    model, no_signal = _above_background(model, index, background)
     observed = fit_observed(likelihood, model)
-    quiet = observed.conditional([index], np.array([[nothing]])).theta[0]
-    asimov, notes = _asimov(likelihood, observed, quiet, method, seed)
+    background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
+    asimov, notes = _asimov(likelihood, observed, background_theta, method, seed)
     asymptotic = AsymptoticCurves(observed, asimov, index, method)
-    step = (float(model.high[index]) - nothing) / SCANNED
-    values = nothing + step * np.arange(1, SCANNED + 1)
+    step = (float(model.high[index]) - no_signal) / SCANNED
+    values = no_signal + step * np.arange(1, SCANNED + 1)
     if method.toys is None:
         if asimov is None and method.needs_background:
             raise ValueError(
@@ -167,15 +156,14 @@ def upper_limit(
                 "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
                 "with simulator=."
             )
-        curves: AbstractCurves = asymptotic
-        limits, table = find_crossings(asymptotic, values, 1 - level, nothing), asymptotic(values)
+        curves: Curves = asymptotic
+        limits, table = find_crossings(asymptotic, values, 1 - level, no_signal), asymptotic(values)
     else:
-        curves, fitter = _toy_curves(likelihood, observed, quiet, method, index, seed)
-        values = _values_to_test(scan, asymptotic, values, 1 - level, nothing)
+        curves, fitter = _toy_curves(likelihood, observed, background_theta, method, index, seed)
+        values = _values_to_test(scan, asymptotic, values, 1 - level, no_signal)
         table = _scan_with_toys(curves, values, model.names[index], show=progress_bar)
-        limits = np.array(
-            [interpolate_crossing(values, c, 1 - level) for c in np.column_stack(table).T]
-        )
+        columns = np.column_stack(table).T
+        limits = np.array([interpolate_crossing(values, curve, 1 - level) for curve in columns])
         notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
     if np.isnan(limits[0]):
         warn_user(
@@ -190,7 +178,7 @@ def upper_limit(
         level=level,
         test=method.name,
         method="asymptotic" if method.toys is None else "toys",
-        background=nothing,
+        background=no_signal,
         best=observed.theta,
         values=values,
         scan=table[0],
@@ -219,11 +207,7 @@ def _above_background(
 
 
 def _asimov(
-    likelihood: Likelihood,
-    observed: ObservedFit,
-    theta: np.ndarray,
-    method: LimitMethod,
-    seed: int,
+    likelihood: Likelihood, observed: ObservedFit, theta: np.ndarray, method: LimitMethod, seed: int
 ) -> tuple[ObservedFit | None, list[str]]:
     """The data set that θ predicts, its constraints measured at θ too."""
     channels, totals = observed.model.channels, [w[0].sum() for w in likelihood.data.weight]
@@ -268,19 +252,10 @@ def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -
 
 
 def _simulate_asimov(
-    method: LimitMethod,
-    likelihood: Likelihood,
-    theta: np.ndarray,
-    expected: list[float],
-    seed: int,
+    method: LimitMethod, likelihood: Likelihood, theta: np.ndarray, expected: list[float], seed: int
 ) -> tuple[list[np.ndarray], list[str]]:
-    channels, given = likelihood.model.channels, method.simulator
-    simulators: Any = given if isinstance(given, list | tuple) else (given,)
-    if len(simulators) != len(channels):
-        raise ValueError(
-            f"give a simulator for each of {len(channels)} channels, in the order in which the "
-            f"likelihoods were added; got {len(simulators)}."
-        )
+    channels = likelihood.model.channels
+    simulators = for_each_channel(method.simulator, channels, "Asimov data need a simulator")
     sets, shares = [], []
     for number, (simulator, channel) in enumerate(zip(simulators, channels, strict=True)):
         require_simulator(simulator)
@@ -299,7 +274,7 @@ def _simulate_asimov(
 def _toy_curves(
     likelihood: Likelihood,
     observed: ObservedFit,
-    quiet: np.ndarray,
+    background_theta: np.ndarray,
     method: LimitMethod,
     index: int,
     seed: int,
@@ -311,19 +286,19 @@ def _toy_curves(
     )
     maker = dataclasses.replace(maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST)
     fitter = ToyFitter(observed, maker)
-    return ToyCurves(observed, fitter, quiet, index, method), fitter
+    return ToyCurves(observed, fitter, background_theta, index, method), fitter
 
 
 def _scan_with_toys(
-    curves: AbstractCurves, values: np.ndarray, name: str, *, show: bool | None
+    curves: Curves, values: np.ndarray, name: str, *, show: bool | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    observed, expected = np.empty(len(values)), np.empty((len(values), len(BANDS)))
+    rows = []
     with progress("toys", len(values), show=show) as advance:
-        for i, value in enumerate(values):
-            one, five = curves(values[i : i + 1])
-            observed[i], expected[i] = one[0], five[0]
+        for value in values:
+            rows.append(curves(np.array([value])))
             advance(1, f"{name} = {value:.4g}")
-    return observed, expected
+    observed, expected = zip(*rows, strict=True)
+    return np.concatenate(observed), np.concatenate(expected)
 
 
 def _values_to_test(
@@ -331,7 +306,7 @@ def _values_to_test(
     curves: AsymptoticCurves,
     values: np.ndarray,
     threshold: float,
-    nothing: float,
+    no_signal: float,
 ) -> np.ndarray:
     """Values to test with toys: those given, or around where the formulae put the limits."""
     model, index = curves.observed.model, curves.index
@@ -341,11 +316,11 @@ def _values_to_test(
             raise ValueError("scan must have at least two values.")
         box = (model.low[[index]], model.high[[index]])
         return as_points(given[:, None], (model.names[index],), box, "scan")[:, 0]
-    limits = find_crossings(curves, values, threshold, nothing)
+    limits = find_crossings(curves, values, threshold, no_signal)
     if curves.asimov is not None and not np.isnan(limits[[0, 5]]).any():
-        top = 1.2 * (np.nanmax(limits) - nothing)
+        top = 1.2 * (np.nanmax(limits) - no_signal)
     else:
         far = np.flatnonzero(upper_statistic(curves.observed, index, values) > LARGEST_STATISTIC)
-        top = (values[far[0]] if len(far) else values[-1]) - nothing
-    top = min(top, values[-1] - nothing)
-    return nothing + top * np.arange(1, TESTED + 1) / TESTED
+        top = (values[far[0]] if len(far) else values[-1]) - no_signal
+    top = min(top, values[-1] - no_signal)
+    return no_signal + top * np.arange(1, TESTED + 1) / TESTED

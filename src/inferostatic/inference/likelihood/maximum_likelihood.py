@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_count, warn_user
+from ...inputs import Input, as_count
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level
 from .likelihood import Likelihood
@@ -137,11 +137,11 @@ def format_estimates(names: tuple[str, ...], theta: np.ndarray, errors: np.ndarr
     )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _NegativeLogLikelihood:
     """−ln L, which Minuit minimises."""
 
-    def __init__(self, likelihood: Likelihood) -> None:
-        self.likelihood = likelihood
+    likelihood: Likelihood
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.likelihood.value_and_gradient(theta)
@@ -191,12 +191,8 @@ def _result(
 ) -> MaximumLikelihood:
     theta = np.array(minuit.values)
     valid, message = problem.verdict(minuit)
-    if valid and problem.at_edge(theta).any():
-        warn_user(message + "; its errors are not meaningful. Simulate wider.")
-    if throw and not valid:
-        raise NotConverged(
-            f"{message}. Look at the likelihood, try start=, or pass throw=False to see the result."
-        )
+    advice = "Look at the likelihood, try start="
+    problem.report(theta, message, advice, valid=valid, throw=throw)
     inverse = np.full((len(theta), len(theta)), np.nan)
     if minuit.covariance is not None:
         inverse = np.array(minuit.covariance)

@@ -22,10 +22,9 @@ from ..likelihood.likelihood import Likelihood
 from ..likelihood.short_form import of_likelihood
 from .arviz_bridge import load_arviz
 from .grid import MOST_PARAMETERS, Grid
-from .grid_density import GridDensity
 from .log_posterior import build_target
 from .nuts import NUTS
-from .sampler import AbstractSampler, Samples, Sampling
+from .sampler import AbstractSampler, GridDensity, Samples, Sampling
 
 #: Part of the posterior outside the trained region above which there is a warning.
 MOST_OUTSIDE = 0.01
@@ -146,7 +145,7 @@ def posterior(
         )
     target = build_target(likelihood, chosen_prior)
     found = method.sample(target, seed=as_seed(seed), show=progress_bar)
-    samples = target.density.wholes(found.points)
+    samples = target.density.full_thetas(found.points)
     remarks = [*found.sampling.remarks]
     remarks += [text for text in (_outside(likelihood, samples), _of_weights(likelihood)) if text]
     for remark in remarks:
