@@ -87,8 +87,7 @@ def _draw(model: AbstractModel, theta: Array, key: Array) -> Array:
     choosing, drawing = jax.random.split(key)
     keys = jax.random.split(drawing, len(theta))
     drawn = each_member(
-        model,
-        lambda member: jax.vmap(lambda t, k: member.sample_features(t, key=k))(theta, keys),
+        model, lambda member: jax.vmap(lambda t, k: member.sample_features(t, key=k))(theta, keys)
     )
     chosen = jax.random.randint(choosing, (len(theta),), 0, len(drawn))
     return drawn[chosen, jnp.arange(len(theta))]

@@ -343,12 +343,7 @@ class Estimator(AbstractEstimator):
         )
 
     def spread(
-        self,
-        x: Input,
-        theta: Input,
-        theta1: Input | None = None,
-        *,
-        memory_mb: float | None = None,
+        self, x: Input, theta: Input, theta1: Input | None = None, *, memory_mb: float | None = None
     ) -> np.ndarray:
         """How far the members differ: their standard deviation, one network beside another.
 

@@ -126,9 +126,7 @@ def _read_matrix_element(
 
 
 def _architecture(
-    described: object,
-    network: NetworkChoice | PairChoice | None,
-    supplied: Mapping[str, object],
+    described: object, network: NetworkChoice | PairChoice | None, supplied: Mapping[str, object]
 ) -> AbstractArchitecture:
     """The stored architecture, with user-written parts of its network supplied again."""
     architecture = restore(described, supplied)

@@ -324,12 +324,7 @@ def _check_family(kernel: object) -> None:
 
 
 def _rules(
-    kernel: KernelFamily,
-    widths: Input | None,
-    target: AbstractPrior,
-    region: _Box,
-    *,
-    given: bool,
+    kernel: KernelFamily, widths: Input | None, target: AbstractPrior, region: _Box, *, given: bool
 ) -> list[KernelSum]:
     if widths is None:
         rows = _default_widths(

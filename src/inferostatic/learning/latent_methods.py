@@ -19,10 +19,7 @@ _Pairs = LabelledPairs | ReferencePoint
 
 
 def LatentLoss(
-    loss: AbstractRatioLoss,
-    *,
-    reference: Input | None = None,
-    pairs: AbstractPairs | None = None,
+    loss: AbstractRatioLoss, *, reference: Input | None = None, pairs: AbstractPairs | None = None
 ) -> Method:
     """A loss of Appendix A: the label replaced by 1/(1 + r_lat), its mean given (x, z).
 
@@ -44,10 +41,7 @@ def ALICE(*, reference: Input | None = None, pairs: AbstractPairs | None = None)
 
 
 def ROLR(
-    *,
-    reference: Input | None = None,
-    pairs: AbstractPairs | None = None,
-    edge: float = 10.0,
+    *, reference: Input | None = None, pairs: AbstractPairs | None = None, edge: float = 10.0
 ) -> Method:
     """Regression on the joint ratio, y(r̂ − r)² + (1−y)(1/r̂ − 1/r)².
 

@@ -61,12 +61,7 @@ def kernel_step(
 
 
 def _step_among_points(
-    prior: Discrete,
-    kernel: AbstractKernel,
-    theta: Array,
-    x: Array | None,
-    *,
-    key: PRNGKeyArray,
+    prior: Discrete, kernel: AbstractKernel, theta: Array, x: Array | None, *, key: PRNGKeyArray
 ) -> Array:
     """Propose point b with probability ∝ π_b K(b|a), accept with Z(a)/Z(b) (and K's ratio)."""
     points, log_mass = jnp.asarray(prior.points), jnp.log(jnp.asarray(prior.probability))
