@@ -16,27 +16,19 @@ from jaxtyping import Array, PRNGKeyArray
 from ..events.events import Events
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .pairs import kernel_step
 from .records import CandidateSet, Capability, Row
 from .supervision import (
-    AbstractSupervision,
-    Drawn,
+    AbstractStoredSupervision,
     Supply,
     ThetaDistribution,
-    draw_then_supervise,
     plain_supply,
 )
 
 
 class AbstractCandidates(eqx.Module):
     """How the other candidates of an event are drawn."""
-
-    @property
-    @abc.abstractmethod
-    def reads_x(self) -> bool:
-        """Whether it looks at the observables of the event."""
 
     @abc.abstractmethod
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
@@ -46,11 +38,6 @@ class AbstractCandidates(eqx.Module):
 @known
 class FromPrior(AbstractCandidates):
     """Independent candidates from the prior of θ."""
-
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
 
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         """Independent draws."""
@@ -63,11 +50,6 @@ class AroundCentre(AbstractCandidates):
     """Candidates from one kernel around a centre that is one kernel step from θ'."""
 
     kernel: AbstractKernel
-
-    @property
-    def reads_x(self) -> bool:
-        """Where the kernel's width depends on it."""
-        return self.kernel.depends_on_x
 
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         """A step to the centre, then independent steps from it."""
@@ -90,11 +72,6 @@ class MultiScale(AbstractCandidates):
     smallest: float = eqx.field(static=True, default=0.02)
     largest: float = eqx.field(static=True, default=1.0)
 
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
-
     def __check_init__(self) -> None:
         """Fractions in (0, 1], in order."""
         if not 0 < self.smallest <= self.largest <= 1:
@@ -114,7 +91,7 @@ class MultiScale(AbstractCandidates):
 
 
 @known
-class CandidateSets(AbstractSupervision):
+class CandidateSets(AbstractStoredSupervision):
     """Records of K+1 exchangeable candidates, the true one first."""
 
     candidates: AbstractCandidates
@@ -135,11 +112,6 @@ class CandidateSets(AbstractSupervision):
         """No: each event is asked about for itself."""
         return False
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the candidates depend on it."""
-        return self.candidates.reads_x
-
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
         return plain_supply(events)
@@ -151,9 +123,3 @@ class CandidateSets(AbstractSupervision):
         others = self.candidates.draw(row, distribution.prior, self.number, key=key)
         thetas = jnp.concatenate([row.theta[None], others])
         return CandidateSet(thetas=thetas, weight=jnp.ones(()))
-
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Events at θ ~ π with one fixed candidate set each."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)

@@ -5,22 +5,18 @@ from jaxtyping import PRNGKeyArray
 
 from ..events.events import Events
 from ..serial import known
-from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
 from .records import Capability, DensityTarget, Row
 from .supervision import (
-    AbstractSupervision,
-    Drawn,
+    AbstractStoredSupervision,
     Supply,
     ThetaDistribution,
-    draw_then_supervise,
     plain_rows,
     trusted_region,
 )
 
 
 @known
-class MadeAt(AbstractSupervision):
+class MadeAt(AbstractStoredSupervision):
     """How probable each event is at its own θ.
 
     No other θ is drawn, so the prior of the stored θ does not matter, nor does it have to be known.
@@ -36,11 +32,6 @@ class MadeAt(AbstractSupervision):
         """No: each event is asked about for itself."""
         return False
 
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
-
     def supply(self, events: Events) -> Supply:
         """Any events will do."""
         prior = events.stored_prior() if events.prior is None else events.prior
@@ -53,9 +44,3 @@ class MadeAt(AbstractSupervision):
         """The event's own θ."""
         del distribution, key
         return DensityTarget(row.theta, jnp.ones(()))
-
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Simulate at θ ~ π."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)

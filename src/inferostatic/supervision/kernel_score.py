@@ -22,7 +22,7 @@ from ..serial import known
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .difference import AbstractDifference, Linear, score_target
-from .kernels import AbstractKernel, expand_widths, largest_widths
+from .kernels import AbstractKernel, largest_widths
 from .records import Capability, Row, ScoreTarget
 from .supervision import (
     AbstractSupervision,
@@ -58,11 +58,6 @@ class KernelScore(AbstractSupervision):
         """No: each event is asked about for itself."""
         return False
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the kernel's width depends on it."""
-        return self.kernel.depends_on_x
-
     def supply(self, events: Events) -> Supply:
         """Check support, reach and slope; the trusted region is eroded by the largest reach."""
         prior = find_prior(events)
@@ -87,7 +82,7 @@ class KernelScore(AbstractSupervision):
                 f"{LARGEST_SLOPE} the score estimate is visibly biased. Flatten the width.",
                 stacklevel=2,
             )
-        farthest = expand_widths(widths, reach)
+        farthest = widths * reach
         inner_low, inner_high = trusted_region(prior, events.theta, farthest)
         if not (inner_low < inner_high).all():
             raise ValueError(

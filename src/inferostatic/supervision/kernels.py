@@ -9,7 +9,7 @@ quadrature, never by sampling.
 import abc
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -125,8 +125,17 @@ class AbstractProductKernel(AbstractKernel):
         return self.moment(2)
 
 
+class AbstractBoxKernel(AbstractProductKernel):
+    """A product kernel on |t| ≤ 1."""
+
+    @property
+    def reach(self) -> float:
+        """1."""
+        return 1.0
+
+
 @known
-class Delta(AbstractProductKernel):
+class Delta(AbstractBoxKernel):
     """κ(t) = ½δ(t−1) + ½δ(t+1): the paper's recommendation, least bias for a given variance."""
 
     width: Width = eqx.field(static=True, converter=as_width)
@@ -142,11 +151,6 @@ class Delta(AbstractProductKernel):
             "stored parameter points); use Rectangular instead."
         )
 
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
-
     def moment(self, k: int) -> float:
         """μ_k = 1."""
         del k
@@ -158,7 +162,7 @@ class Delta(AbstractProductKernel):
 
 
 @known
-class Rectangular(AbstractProductKernel):
+class Rectangular(AbstractBoxKernel):
     """κ(t) = ½ on [−1, 1)."""
 
     width: Width = eqx.field(static=True, converter=as_width)
@@ -171,11 +175,6 @@ class Rectangular(AbstractProductKernel):
         """−d ln 2 inside the cube."""
         return jnp.where(jnp.all(jnp.abs(u) <= 1), -len(u) * math.log(2.0), -jnp.inf)
 
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
-
     def moment(self, k: int) -> float:
         """μ_k = 1/(k+1)."""
         return 1 / (k + 1)
@@ -186,7 +185,7 @@ class Rectangular(AbstractProductKernel):
 
 
 @known
-class Triangular(AbstractProductKernel):
+class Triangular(AbstractBoxKernel):
     """κ(t) = 1 − |t|."""
 
     width: Width = eqx.field(static=True, converter=as_width)
@@ -200,11 +199,6 @@ class Triangular(AbstractProductKernel):
         """Σ ln(1 − |u_i|)."""
         return jnp.sum(jnp.log(jnp.maximum(1 - jnp.abs(u), 0.0)))
 
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
-
     def moment(self, k: int) -> float:
         """μ_k = 2/((k+1)(k+2))."""
         return 2 / ((k + 1) * (k + 2))
@@ -215,7 +209,7 @@ class Triangular(AbstractProductKernel):
 
 
 @known
-class Epanechnikov(AbstractProductKernel):
+class Epanechnikov(AbstractBoxKernel):
     """κ(t) = ¾(1 − t²)."""
 
     width: Width = eqx.field(static=True, converter=as_width)
@@ -227,11 +221,6 @@ class Epanechnikov(AbstractProductKernel):
     def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """Σ ln ¾(1 − u_i²)."""
         return jnp.sum(jnp.log(jnp.maximum(0.75 * (1 - u**2), 0.0)))
-
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
 
     def moment(self, k: int) -> float:
         """μ_k = 3/((k+1)(k+3))."""
@@ -335,6 +324,12 @@ class CustomKernel(AbstractKernel):
         return self.second_moment
 
 
+def find_kernels(tree: Any) -> list[AbstractKernel]:  # noqa: ANN401
+    """All kernels in a method, or in a part of one."""
+    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, AbstractKernel))
+    return [node for node in nodes if isinstance(node, AbstractKernel)]
+
+
 def _number(f: Callable[[Any], Any], t: float) -> float:
     # Targets are built inside compiled loops, where jax.numpy would only be traced.
     with jax.ensure_compile_time_eval():
@@ -375,8 +370,3 @@ def largest_widths(
         )
     slopes = jax.jit(jax.vmap(jax.jacfwd(kernel.widths, argnums=1)))(x32, theta32)
     return widths.max(axis=0), float(jnp.max(jnp.sum(jnp.abs(slopes), axis=2)))
-
-
-def expand_widths(widths: Sequence[float] | np.ndarray, reach: float) -> np.ndarray:
-    """How far a displacement can go in each direction."""
-    return np.asarray(widths, np.float64) * reach

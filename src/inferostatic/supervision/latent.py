@@ -28,7 +28,6 @@ from ..events.latent import (
 from ..inputs import bad_rows, rounded
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
 from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events
 from .latent_records import JointScoreTarget, PairScoreTarget, RatioPair, SoftCandidateSet
@@ -36,17 +35,16 @@ from .pairs import Independent, LabelledPairs
 from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Row
 from .references import ReferencePoint
 from .supervision import (
+    AbstractStoredSupervision,
     AbstractSupervision,
-    Drawn,
     Supply,
     ThetaDistribution,
-    draw_then_supervise,
     plain_supply,
 )
 
 
 @known
-class FromJoint(AbstractSupervision):
+class FromJoint(AbstractStoredSupervision):
     """Another supervision whose label is replaced by, or comes with, the joint ratio.
 
     Attributes:
@@ -73,11 +71,6 @@ class FromJoint(AbstractSupervision):
     def needs_all_events(self) -> bool:
         """Where the other does."""
         return self.of.needs_all_events
-
-    @property
-    def reads_x(self) -> bool:
-        """Where the other does."""
-        return self.of.reads_x
 
     def supply(self, events: Events) -> Supply:
         """The events with the latent arrays that are read."""
@@ -136,15 +129,9 @@ class FromJoint(AbstractSupervision):
             return pair
         return RatioPair(pair=pair, log_joint_ratio=log_ratio, weight=pair.weight)
 
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Events at θ ~ π with one fixed record each; the simulator must be latent-aware."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
-
 
 @known
-class JointScore(AbstractSupervision):
+class JointScore(AbstractStoredSupervision):
     """The joint score as a target for the score.
 
     Attributes:
@@ -170,11 +157,6 @@ class JointScore(AbstractSupervision):
         return self.reference is not None or (
             self.pairs is not None and self.pairs.needs_all_events
         )
-
-    @property
-    def reads_x(self) -> bool:
-        """Where the pairs do."""
-        return self.pairs is not None and self.pairs.reads_x
 
     def supply(self, events: Events) -> Supply:
         """The events, or those at the reference, with what the joint score is computed from."""
@@ -253,12 +235,6 @@ class JointScore(AbstractSupervision):
         pair = self.pairs.supervise(row, distribution, key=key)
         assert isinstance(pair, LabelledPair)
         return PairScoreTarget(pair=pair, target=target, unit=unit, weight=taught * pair.weight)
-
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Events at θ ~ π, or at the reference; the simulator must be latent-aware."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
 
 
 def _at_row(joint: AbstractJoint, row: Row) -> Any:  # noqa: ANN401

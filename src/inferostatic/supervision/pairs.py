@@ -90,11 +90,6 @@ def _step_among_points(
 class AbstractPairs(eqx.Module):
     """A joint distribution of (θ0, θ1), and the reversible partner of a stored θ."""
 
-    @property
-    @abc.abstractmethod
-    def reads_x(self) -> bool:
-        """Whether a partner depends on the observables of the event."""
-
     @abc.abstractmethod
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """(θ0, θ1) for the flowchart."""
@@ -107,11 +102,6 @@ class AbstractPairs(eqx.Module):
 @known
 class Independent(AbstractPairs):
     """θ0 and θ1 independent, each from the prior (`eq:pi_pair_iid`): CARL."""
-
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """Two draws."""
@@ -129,11 +119,6 @@ class KernelPairs(AbstractPairs):
     """The paper's symmetric mixture ½[π(θ0)K(θ1−θ0) + π(θ1)K(θ0−θ1)] (`eq:pi_pair_kernel`)."""
 
     kernel: AbstractKernel
-
-    @property
-    def reads_x(self) -> bool:
-        """Where the kernel's width depends on it."""
-        return self.kernel.depends_on_x
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """One from the prior, one displaced, in random order."""
@@ -160,11 +145,6 @@ class CustomPairs(AbstractPairs):
 
     draw_pair: Callable[..., Any] | None = eqx.field(static=True, default=None)
     draw_partner: Callable[..., Any] | None = eqx.field(static=True, default=None)
-
-    @property
-    def reads_x(self) -> bool:
-        """No: a partner is drawn from θ alone."""
-        return False
 
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         """The user's pair."""
@@ -207,11 +187,6 @@ class LabelledPairs(AbstractSupervision):
     def needs_all_events(self) -> bool:
         """No: each event is asked about for itself."""
         return False
-
-    @property
-    def reads_x(self) -> bool:
-        """Where partners depend on it."""
-        return self.pairs.reads_x
 
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""

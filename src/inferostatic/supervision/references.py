@@ -66,11 +66,6 @@ class ReferencePoint(AbstractSupervision):
         """Yes: the weights of both classes are balanced beforehand."""
         return True
 
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
-
     def _point(self, dim: int) -> np.ndarray:
         if len(self.theta_ref) != dim:
             raise ValueError(
@@ -142,11 +137,6 @@ class ReferenceSample(AbstractSupervision):
     def needs_all_events(self) -> bool:
         """Yes: the weights of both classes are balanced beforehand."""
         return True
-
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
 
     def stored_fields(self) -> dict[str, np.ndarray]:
         """A saved model does not carry the reference events: an empty sample stands for them."""

@@ -21,6 +21,7 @@ from ..inputs import warn_user
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
+from .kernels import find_kernels
 from .records import AbstractRecord, Capability, Row
 
 #: More distinct θ than this look like draws from an unknown continuous prior.
@@ -80,12 +81,13 @@ class AbstractSupervision(eqx.Module):
         """
 
     @property
-    @abc.abstractmethod
     def reads_x(self) -> bool:
         """Whether `supervise` looks at the observables of a row, beyond what a joint density does.
 
-        Where not, batches need not carry them beside their features.
+        By default, whether the width of a kernel does. Where not, batches need not carry them
+        beside their features.
         """
+        return any(kernel.depends_on_x for kernel in find_kernels(self))
 
     @abc.abstractmethod
     def supply(self, events: Events) -> Supply:
@@ -102,6 +104,20 @@ class AbstractSupervision(eqx.Module):
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
     ) -> Drawn:
         """`n` events and fixed records by the flowchart of this supervision."""
+
+
+class AbstractStoredSupervision(AbstractSupervision):
+    """A way of asking whose flowchart is that of stored events: simulate at θ ~ π, then ask."""
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Events at θ ~ π with one fixed record each."""
+        theta = prior.sample(n, seed=seed)
+        events = simulated_events(simulator, theta, prior, seed=seed, progress_bar=show)
+        supply = self.supply(events)
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
+        return Drawn(events.x, supervise_many(self, supply.rows, supply.distribution, keys))
 
 
 def find_prior(events: Events) -> AbstractPrior:
@@ -170,23 +186,6 @@ def plain_supply(events: Events) -> Supply:
     prior = find_prior(events)
     low, high = trusted_region(prior, events.theta)
     return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
-
-
-def draw_then_supervise(
-    supervision: AbstractSupervision,
-    simulator: Simulator,
-    prior: AbstractPrior,
-    n: int,
-    *,
-    seed: int,
-    show: bool | None,
-) -> Drawn:
-    """Simulate at θ ~ π, then draw one fixed record for each event."""
-    theta = prior.sample(n, seed=seed)
-    events = simulated_events(simulator, theta, prior, seed=seed, progress_bar=show)
-    supply = supervision.supply(events)
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
-    return Drawn(events.x, supervise_many(supervision, supply.rows, supply.distribution, keys))
 
 
 @eqx.filter_jit

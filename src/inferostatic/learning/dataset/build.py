@@ -1,13 +1,12 @@
 """`build_dataset`: events or records, checked for a method and laid out for training."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...events.events import Events, in_memory
 from ...memory_map import require_whole
-from ...supervision.kernels import AbstractKernel, largest_widths
+from ...supervision.kernels import find_kernels, largest_widths
 from ...supervision.references import ReferencePoint
 from ...supervision.supervision import ThetaDistribution, trusted_region
 from ..draw import Records
@@ -45,7 +44,7 @@ def _from_records(records: Records) -> MemoryDataset:
 
 
 def _from_memory(events: Events, method: AbstractMethod) -> MemoryDataset:
-    for kernel in _find_kernels(method):
+    for kernel in find_kernels(method):
         largest_widths(kernel, events.x, events.theta)
     supply = method.supply(events)
     rows, distribution = supply.rows, supply.distribution
@@ -63,7 +62,7 @@ def _from_files(events: Events, method: AbstractMethod) -> FileDataset:
     some = cut_into_chunks(events.x, np.zeros(0, int), 0).some(SHOWN_EVENTS)
     prior = events.stored_prior() if events.prior is None else events.prior
     sample = in_memory(events, some, prior)
-    for kernel in _find_kernels(method):
+    for kernel in find_kernels(method):
         largest_widths(kernel, sample.x, sample.theta)
     supply = method.supply(sample)
     found = supply.distribution
@@ -102,16 +101,11 @@ def _refuse_what_needs_all_events(method: AbstractMethod) -> None:
                 f"events do not allow: {remedy} Methods without a reference, such as KCE, KLRE, "
                 "CARL and KSE, train from files."
             )
-    if any(not kernel.constant for kernel in _find_kernels(method)):
+    if any(not kernel.constant for kernel in find_kernels(method)):
         raise ValueError(
             "a width that is a function of x or θ is checked at all events beforehand, which "
             f"memory-mapped events do not allow: {remedy} Constant widths train from files."
         )
-
-
-def _find_kernels(method: AbstractMethod) -> list[AbstractKernel]:
-    nodes = jax.tree.leaves(method, is_leaf=lambda node: isinstance(node, AbstractKernel))
-    return [node for node in nodes if isinstance(node, AbstractKernel)]
 
 
 def _reads_x(method: AbstractMethod, distribution: ThetaDistribution) -> bool:
