@@ -6,14 +6,14 @@ potential, so everything that is done with scores and ratios can be done with it
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from ..inputs import Input, as_floats
 from ..serial import known
 from ..supervision.density import MadeAt
 from ..supervision.latent import JointScore
 from ..supervision.latent_records import JointScoreTarget
-from ..supervision.records import AbstractRecord, DensityTarget, Questioned
+from ..supervision.records import AbstractRecord, DensityTarget, Number, NumberBatch, Questioned
 from .losses import AbstractLoss, SummedSquares
 from .methods import Method, MixedMethod
 
@@ -22,7 +22,7 @@ from .methods import Method, MixedMethod
 class NegativeLogLikelihood(AbstractLoss):
     """−ln p̂(x; θ)."""
 
-    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+    def __call__(self, prediction: Array, answer: Array) -> Number:
         """The loss."""
         del answer
         return -prediction
@@ -37,7 +37,7 @@ class DensityWithScores(MixedMethod):
 
     def losses_of(
         self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, " batch"]:
+    ) -> NumberBatch:
         """The weighted sum for a batch; both records ask about the θ that made x."""
         density, scores = record
         assert isinstance(density, DensityTarget)

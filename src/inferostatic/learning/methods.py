@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..inputs import Input, as_count, as_floats, kind_of
@@ -30,7 +30,15 @@ from ..supervision.kernel_score import KernelScore
 from ..supervision.kernels import AbstractKernel
 from ..supervision.latent import FromJoint
 from ..supervision.pairs import AbstractPairs, Independent, KernelPairs, LabelledPairs
-from ..supervision.records import AbstractRecord, Capability, Questioned, Row
+from ..supervision.records import (
+    AbstractRecord,
+    Capability,
+    Key,
+    Number,
+    NumberBatch,
+    Questioned,
+    Row,
+)
 from ..supervision.references import ReferencePoint, ReferenceSample
 from ..supervision.supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution
 from ..world.priors.prior import AbstractPrior
@@ -43,6 +51,8 @@ from .losses import (
     SoftmaxCrossEntropy,
     SquaredError,
 )
+
+_Records = tuple[AbstractRecord, ...]
 
 
 class AbstractMethod(eqx.Module):
@@ -63,19 +73,19 @@ class AbstractMethod(eqx.Module):
         """Check and lay out stored events."""
 
     @abc.abstractmethod
-    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> Any:  # noqa: ANN401
         """Fresh records for one stored event."""
 
     @abc.abstractmethod
-    def loss_of(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def loss_of(self, model: Questioned, x: Array, record: Any) -> Number:  # noqa: ANN401
         """Weighted loss of one event."""
 
     @abc.abstractmethod
-    def losses_of(self, model: Questioned, x: Array, record: Any) -> Float[Array, " batch"]:  # noqa: ANN401
+    def losses_of(self, model: Questioned, x: Array, record: Any) -> NumberBatch:  # noqa: ANN401
         """Weighted losses of a batch of events."""
 
     @abc.abstractmethod
-    def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Number:  # noqa: ANN401
         """1 where a loss had to be continued linearly, else 0."""
 
 
@@ -101,23 +111,19 @@ class Method(AbstractMethod):
         """By the supervision."""
         return self.supervision.supply(events)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """By the supervision."""
         return self.supervision.supervise(row, distribution, key=key)
 
-    def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
+    def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Number:
         """The record's question, answered, compared and weighted."""
         return record.weight * self.loss(record.ask(model, x), record.answer)
 
-    def losses_of(
-        self, model: Questioned, x: Array, record: AbstractRecord
-    ) -> Float[Array, " batch"]:
+    def losses_of(self, model: Questioned, x: Array, record: AbstractRecord) -> NumberBatch:
         """The same for a batch."""
         return record.weight * jax.vmap(self.loss)(record.ask_all(model, x), record.answer)
 
-    def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
+    def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Number:
         """Whether |l| lies beyond the loss's limit."""
         if self.loss.limit is None:
             return jnp.zeros(())
@@ -184,32 +190,24 @@ class MixedMethod(AbstractMethod):
         )
         return Supply(dataclasses.replace(first.rows, latent=latent), first.weight, distribution)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> tuple[AbstractRecord, ...]:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> _Records:
         """One record for each part."""
         keys = jax.random.split(key, len(self.methods))
         pairs = zip(self.methods, keys, strict=True)
         return tuple(method.supervise(row, distribution, key=k) for method, k in pairs)
 
-    def loss_of(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, ""]:
+    def loss_of(self, model: Questioned, x: Array, record: _Records) -> Number:
         """Σ weight × loss."""
         parts = zip(self.weights, self.methods, record, strict=True)
         return jnp.stack([w * method.loss_of(model, x, r) for w, method, r in parts]).sum()
 
-    def losses_of(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, " batch"]:
+    def losses_of(self, model: Questioned, x: Array, record: _Records) -> NumberBatch:
         """The same for a batch."""
         parts = zip(self.weights, self.methods, record, strict=True)
         terms = [w * method.losses_of(model, x, r) for w, method, r in parts]
         return jnp.stack(terms).sum(axis=0)
 
-    def beyond_limit(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, ""]:
+    def beyond_limit(self, model: Questioned, x: Array, record: _Records) -> Number:
         """Whether any part is."""
         parts = zip(self.methods, record, strict=True)
         return jnp.stack([method.beyond_limit(model, x, r) for method, r in parts]).max()

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..serial import known
-from ..supervision.records import Capability
+from ..supervision.records import Capability, Number, Theta
 from .direct import RatioModel, ScoreModel
 from .features.feature_map import AbstractFeatureMap, IdentityMap, affine, safe_scale
 from .features.features import AbstractFeatures, Automatic, Raw, Standardised
@@ -178,11 +178,11 @@ class OtherPairNetwork(AbstractPairNetwork):
         """What the module needs of one event."""
         return self.module.embed_x(x)
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What the module needs of one θ."""
         return self.module.embed_theta(theta)
 
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The module's potential."""
         return self.module.join(x_part, theta_part)
 

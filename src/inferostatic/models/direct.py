@@ -8,9 +8,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from ..supervision.records import Capability
+from ..supervision.records import (
+    Capability,
+    Event,
+    EventBatch,
+    Number,
+    NumberBatch,
+    Theta,
+    ThetaBatch,
+)
 from .features.feature_map import AbstractFeatureMap
 from .potential import AbstractRatioModel, AbstractScoreModel
 
@@ -21,16 +28,14 @@ class ScoreModel(AbstractScoreModel):
     x_features: AbstractFeatureMap
     theta_features: AbstractFeatureMap
     network: Any
-    theta_scale: Float[Array, " theta_dim"]
+    theta_scale: Theta
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The score."""
         return frozenset({Capability.SCORE})
 
-    def score(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, " theta_dim"]:
+    def score(self, x: Event, theta: Theta) -> Theta:
         """The network's output, a derivative by standardised θ, divided by the scale of θ."""
         inputs = jnp.concatenate([self.x_features(x), self.theta_features(theta)])
         return self.network(inputs) / self.theta_scale
@@ -48,22 +53,12 @@ class RatioModel(AbstractRatioModel):
         """The log ratio."""
         return frozenset({Capability.LOG_RATIO})
 
-    def log_ratio(
-        self,
-        x: Float[Array, " x_dim"],
-        theta0: Float[Array, " theta_dim"],
-        theta1: Float[Array, " theta_dim"],
-    ) -> Float[Array, ""]:
+    def log_ratio(self, x: Event, theta0: Theta, theta1: Theta) -> Number:
         """ζ0 − ζ1."""
         parts = [self.x_features(x), self.theta_features(theta0), self.theta_features(theta1)]
         zeta = self.network(jnp.concatenate(parts))
         return zeta[0] - zeta[1]
 
-    def log_ratios(
-        self,
-        x: Float[Array, "batch x_dim"],
-        theta0: Float[Array, "batch theta_dim"],
-        theta1: Float[Array, "batch theta_dim"],
-    ) -> Float[Array, " batch"]:
+    def log_ratios(self, x: EventBatch, theta0: ThetaBatch, theta1: ThetaBatch) -> NumberBatch:
         """Log ratios of a batch of events."""
         return jax.vmap(self.log_ratio)(x, theta0, theta1)

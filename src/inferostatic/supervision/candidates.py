@@ -11,27 +11,22 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
 from .kernels import AbstractKernel
 from .pairs import kernel_step
-from .records import CandidateSet, Capability, Row
-from .supervision import (
-    AbstractStoredSupervision,
-    Supply,
-    ThetaDistribution,
-    plain_supply,
-)
+from .records import CandidateSet, Capability, Key, Row
+from .supervision import AbstractStoredSupervision, Supply, ThetaDistribution, plain_supply
 
 
 class AbstractCandidates(eqx.Module):
     """How the other candidates of an event are drawn."""
 
     @abc.abstractmethod
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """`number` candidates, exchangeable with the event's own θ."""
 
 
@@ -39,7 +34,7 @@ class AbstractCandidates(eqx.Module):
 class FromPrior(AbstractCandidates):
     """Independent candidates from the prior of θ."""
 
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """Independent draws."""
         del row
         return jax.vmap(lambda k: prior.draw(key=k))(jax.random.split(key, number))
@@ -51,7 +46,7 @@ class AroundCentre(AbstractCandidates):
 
     kernel: AbstractKernel
 
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """A step to the centre, then independent steps from it."""
         first, *rest = jax.random.split(key, number + 1)
         centre = kernel_step(prior, self.kernel, row.theta, row.x, key=first)
@@ -80,7 +75,7 @@ class MultiScale(AbstractCandidates):
                 f"got {self.smallest} and {self.largest}."
             )
 
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """A width, a step to the centre, then independent steps of the same width."""
         scale, first, rest = jax.random.split(key, 3)
         low, high = jnp.log(self.smallest), jnp.log(self.largest)
@@ -116,9 +111,7 @@ class CandidateSets(AbstractStoredSupervision):
         """Stored events as they are."""
         return plain_supply(events)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> CandidateSet:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> CandidateSet:
         """The event's own θ and the others."""
         others = self.candidates.draw(row, distribution.prior, self.number, key=key)
         thetas = jnp.concatenate([row.theta[None], others])

@@ -1,11 +1,10 @@
 """Supervision of densities: every event at the θ that made it, and nothing else."""
 
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
 
 from ..events.events import Events
 from ..serial import known
-from .records import Capability, DensityTarget, Row
+from .records import Capability, DensityTarget, Key, Row
 from .supervision import (
     AbstractStoredSupervision,
     Supply,
@@ -38,9 +37,7 @@ class MadeAt(AbstractStoredSupervision):
         low, high = trusted_region(prior, events.theta)
         return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> DensityTarget:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> DensityTarget:
         """The event's own θ."""
         del distribution, key
         return DensityTarget(row.theta, jnp.ones(()))

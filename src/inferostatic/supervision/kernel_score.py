@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.simulate import simulate_at
@@ -23,7 +23,7 @@ from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .difference import AbstractDifference, Linear, score_target
 from .kernels import AbstractKernel, largest_widths
-from .records import Capability, Row, ScoreTarget
+from .records import Capability, Key, Row, ScoreTarget
 from .supervision import (
     AbstractSupervision,
     Drawn,
@@ -96,9 +96,7 @@ class KernelScore(AbstractSupervision):
         _refuse_gaps(distribution, events.theta, farthest)
         return Supply(plain_rows(events), events.weight, distribution)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> ScoreTarget:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> ScoreTarget:
         """Form 2.
 
         A θ closer to the edge than the kernel reaches gets weight 0: displacements that would have

@@ -16,10 +16,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..inputs import as_floats, bad_rows, rounded
 from ..serial import Absent, known
+from .records import Event, Key, Number, Theta
 
 Width = float | tuple[float, ...] | Callable[..., Any]
 
@@ -55,11 +55,11 @@ class AbstractKernel(eqx.Module):
     width: eqx.AbstractVar[Width]
 
     @abc.abstractmethod
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """A standard displacement u = ε ⊘ λ."""
 
     @abc.abstractmethod
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Ln of the standard density at u."""
 
     @property
@@ -82,9 +82,7 @@ class AbstractKernel(eqx.Module):
         """Whether the width is the same everywhere."""
         return not callable(self.width)
 
-    def widths(
-        self, x: Float[Array, " x_dim"] | None, theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, " theta_dim"]:
+    def widths(self, x: Event | None, theta: Theta) -> Theta:
         """λ at (x, θ), one for each parameter."""
         if not callable(self.width):
             if isinstance(self.width, tuple) and len(self.width) != len(theta):
@@ -140,11 +138,11 @@ class Delta(AbstractBoxKernel):
 
     width: Width = eqx.field(static=True, converter=as_width)
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """A random corner of the cube."""
         return jax.random.rademacher(key, (dim,), jnp.float32)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Refuse: a delta kernel has no density."""
         raise TypeError(
             "the delta kernel has no density, which this use needs (a width that depends on θ, or "
@@ -167,11 +165,11 @@ class Rectangular(AbstractBoxKernel):
 
     width: Width = eqx.field(static=True, converter=as_width)
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """Uniform in the cube."""
         return jax.random.uniform(key, (dim,), minval=-1.0, maxval=1.0)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """−d ln 2 inside the cube."""
         return jnp.where(jnp.all(jnp.abs(u) <= 1), -len(u) * math.log(2.0), -jnp.inf)
 
@@ -190,12 +188,12 @@ class Triangular(AbstractBoxKernel):
 
     width: Width = eqx.field(static=True, converter=as_width)
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """The difference of two uniform numbers."""
         two = jax.random.uniform(key, (2, dim))
         return two[0] - two[1]
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Σ ln(1 − |u_i|)."""
         return jnp.sum(jnp.log(jnp.maximum(1 - jnp.abs(u), 0.0)))
 
@@ -214,11 +212,11 @@ class Epanechnikov(AbstractBoxKernel):
 
     width: Width = eqx.field(static=True, converter=as_width)
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """The middle one of three uniform numbers on [−1, 1] has exactly this density."""
         return jnp.median(jax.random.uniform(key, (3, dim), minval=-1.0, maxval=1.0), axis=0)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Σ ln ¾(1 − u_i²)."""
         return jnp.sum(jnp.log(jnp.maximum(0.75 * (1 - u**2), 0.0)))
 
@@ -247,13 +245,13 @@ class Gaussian(AbstractProductKernel):
         if self.truncation is not None and not self.truncation > 0:
             raise ValueError(f"truncation must be a positive multiple; got {self.truncation}.")
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """Normal, or truncated normal, numbers."""
         if self.truncation is None:
             return jax.random.normal(key, (dim,))
         return jax.random.truncated_normal(key, -self.truncation, self.truncation, (dim,))
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """−½Σu² − ln of the normalisation."""
         inside = jnp.all(jnp.abs(u) <= self.reach)
         norm = len(u) * math.log(math.sqrt(2 * math.pi) * self._mass())
@@ -301,11 +299,11 @@ class CustomKernel(AbstractKernel):
     largest: float = eqx.field(static=True, default=1.0)
     log_standard_density: Callable[..., Any] | None = eqx.field(static=True, default=None)
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """The user's draw."""
         return jnp.asarray(self.draw_standard(dim, key), jnp.float32)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """The user's density."""
         if self.log_standard_density is None:
             raise TypeError("this use of a CustomKernel needs its log_standard_density.")

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.latent import (
@@ -32,7 +32,7 @@ from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events
 from .latent_records import JointScoreTarget, PairScoreTarget, RatioPair, SoftCandidateSet
 from .pairs import Independent, LabelledPairs
-from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Row
+from .records import AbstractRecord, CandidateSet, Capability, Key, LabelledPair, Row
 from .references import ReferencePoint
 from .supervision import (
     AbstractStoredSupervision,
@@ -103,9 +103,7 @@ class FromJoint(AbstractStoredSupervision):
         require_identities(_replace_latent(events, pairs, supply.weight))
         return with_latent(supply, events, names, None)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """The other's record, with what the latent variables say."""
         if distribution.joint is None:
             # Against a reference, θ1 is the reference; otherwise a coin says which is θ1.
@@ -217,9 +215,7 @@ class JointScore(AbstractStoredSupervision):
             )
         return np.broadcast_to(np.asarray(self.unit, np.float32), (dim,)).copy()
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """The joint score at the θ that made the event."""
         taught = jnp.ones(())
         if JOINT_SCORE in row.latent:

@@ -11,7 +11,22 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
+
+#: A random key of JAX.
+Key = PRNGKeyArray
+#: The observables of one event.
+Event = Float[Array, " x_dim"]
+#: The observables of a batch of events.
+EventBatch = Float[Array, "batch x_dim"]
+#: One θ.
+Theta = Float[Array, " theta_dim"]
+#: One θ for each event of a batch.
+ThetaBatch = Float[Array, "batch theta_dim"]
+#: A number for one event.
+Number = Float[Array, ""]
+#: A number for each event of a batch.
+NumberBatch = Float[Array, " batch"]
 
 
 class Capability(enum.Enum):

@@ -7,7 +7,7 @@ paired with must follow the prior of the other events' θ; both are arranged her
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.simulate import simulate_at
@@ -17,7 +17,7 @@ from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .pairs import draw_labelled
-from .records import Capability, LabelledPair, ReferenceLabel, Row
+from .records import Capability, Key, LabelledPair, ReferenceLabel, Row
 from .supervision import (
     AbstractSupervision,
     Drawn,
@@ -44,7 +44,7 @@ def _balance(rows: Row, weight: np.ndarray, distribution: ThetaDistribution) -> 
     return Supply(rows, np.where(reference, weight * (ours / theirs), weight), distribution)
 
 
-def _fill(row: Row, distribution: ThetaDistribution, key: PRNGKeyArray) -> tuple[Array, Array]:
+def _fill(row: Row, distribution: ThetaDistribution, key: Key) -> tuple[Array, Array]:
     """θ of the row, or a fresh one from the prior for a reference event; and the label."""
     theta = jnp.where(row.is_reference > 0, distribution.prior.draw(key=key), row.theta)
     return theta, row.is_reference
@@ -103,9 +103,7 @@ class ReferencePoint(AbstractSupervision):
         distribution = ThetaDistribution(prior, np.minimum(low, point), np.maximum(high, point))
         return _balance(rows, events.weight, distribution)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> LabelledPair:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> LabelledPair:
         """(θ, θ_ref, y)."""
         theta, label = _fill(row, distribution, key)
         reference = jnp.asarray(self.theta_ref, theta.dtype)
@@ -166,9 +164,7 @@ class ReferenceSample(AbstractSupervision):
         weight = np.concatenate([events.weight, self.weight])
         return _balance(rows, weight, ThetaDistribution(prior, low, high))
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> ReferenceLabel:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> ReferenceLabel:
         """(θ, y)."""
         theta, label = _fill(row, distribution, key)
         return ReferenceLabel(theta=theta, label=label, weight=jnp.ones(()))

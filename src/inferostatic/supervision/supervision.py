@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.latent import AbstractJoint
@@ -22,7 +22,7 @@ from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
 from .kernels import find_kernels
-from .records import AbstractRecord, Capability, Row
+from .records import AbstractRecord, Capability, Key, Row
 
 #: More distinct θ than this look like draws from an unknown continuous prior.
 FINITE_SET = 1000
@@ -94,9 +94,7 @@ class AbstractSupervision(eqx.Module):
         """Check that these stored events can be used, and lay them out."""
 
     @abc.abstractmethod
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """A fresh record for one stored event."""
 
     @abc.abstractmethod

@@ -13,11 +13,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ...inputs import as_count, kind_of
 from ...serial import known
-from ...supervision.records import Capability
+from ...supervision.records import Capability, Event, Key, Number, Theta
 from ..architecture import AbstractArchitecture, Shapes, theta_map
 from ..features.features import AbstractFeatures, Natural, Standardised
 from ..features.invertible import invertible, log_jacobian
@@ -52,7 +52,7 @@ class MixtureFlow(eqx.Module):
         if isinstance(self.layers, bool) or not isinstance(self.layers, int) or self.layers < 0:
             raise ValueError(f"layers must be a whole number of at least 0; got {self.layers!r}.")
 
-    def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    def __call__(self, x_size: int, theta_size: int, *, key: Key) -> Any:  # noqa: ANN401
         """Build the flow."""
         if self.width < x_size:
             raise ValueError(
@@ -131,20 +131,16 @@ class FlowNetwork(AbstractPairNetwork):
         """The features."""
         return x
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def embed_theta(self, theta: Theta) -> Theta:
         """θ itself."""
         return theta
 
-    def join(
-        self, x_part: Float[Array, " features"], theta_part: Float[Array, " theta_dim"]
-    ) -> Float[Array, ""]:
+    def join(self, x_part: Float[Array, " features"], theta_part: Theta) -> Number:
         """ln p of the features."""
         with _implicit_promotion():
             return self.flow.log_prob(x_part, theta_part)
 
-    def sample(
-        self, theta: Float[Array, " theta_dim"], *, key: PRNGKeyArray
-    ) -> Float[Array, " features"]:
+    def sample(self, theta: Theta, *, key: Key) -> Float[Array, " features"]:
         """Features of one event drawn at θ."""
         with _implicit_promotion():
             return self.flow.sample(key, condition=theta)
@@ -158,17 +154,13 @@ class DensityModel(PotentialModel):
         """Everything."""
         return frozenset(Capability)
 
-    def log_prob(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, ""]:
+    def log_prob(self, x: Event, theta: Theta) -> Number:
         """Ln p(x; θ) in the units of x, without any centring, which would not be normalised."""
         u = self.x_features(x)
         value = self.network.join(u, self.theta_features(theta))
         return value + log_jacobian(self.x_features, x)
 
-    def sample_features(
-        self, theta: Float[Array, " theta_dim"], *, key: PRNGKeyArray
-    ) -> Float[Array, " features"]:
+    def sample_features(self, theta: Theta, *, key: Key) -> Float[Array, " features"]:
         """Features of one event drawn at θ."""
         return self.network.sample(self.theta_features(theta), key=key)
 
@@ -196,13 +188,13 @@ class Flow(AbstractArchitecture):
         """Everything."""
         return frozenset(Capability)
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> DensityModel:
+    def build(self, shapes: Shapes, *, key: Key) -> DensityModel:
         """A flow with fresh weights."""
         network = build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
         return DensityModel(shapes.x_features, theta_map(shapes), network)
 
 
-def build_flow(choice: Any, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> FlowNetwork:  # noqa: ANN401
+def build_flow(choice: Any, x_size: int, theta_size: int, *, key: Key) -> FlowNetwork:  # noqa: ANN401
     """Build a flow, which a user may have written, and check that it is one."""
     require_flowjax()
     from flowjax.distributions import AbstractDistribution

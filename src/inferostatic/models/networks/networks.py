@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...serial import known, register
+from ...supervision.records import Number, Theta
 
 #: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
@@ -88,11 +89,11 @@ class AbstractPairNetwork(eqx.Module):
         """What is needed of one event."""
 
     @abc.abstractmethod
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What is needed of one θ."""
 
     @abc.abstractmethod
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The potential."""
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...inputs import as_count
 from ...serial import known
+from ...supervision.records import Number, Theta
 from ..architecture import build_pair, build_vector, takes_pairs
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
@@ -41,11 +42,11 @@ class ParticleNetwork(AbstractPairNetwork):
         """What the joining network needs of the summary."""
         return self.joined.embed_x(self.summary(x))
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What the joining network needs of θ."""
         return self.joined.embed_theta(theta)
 
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The potential."""
         return self.joined.join(x_part, theta_part)
 
