@@ -58,6 +58,18 @@ _QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
 _OF_DENSITIES = ("log_prob", "sample")
 
 
+def broadcast_rows(tables: list[np.ndarray]) -> list[np.ndarray]:
+    """x and θ with equal numbers of rows, where one row serves for all."""
+    count = max(len(rows) for rows in tables)
+    if any(len(rows) not in (1, count) for rows in tables):
+        x, *thetas = tables
+        raise ValueError(
+            f"x has {len(x)} rows and theta {[len(t) for t in thetas]}; give one θ for each event, "
+            "one θ for all events, or one event for all θ."
+        )
+    return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in tables]
+
+
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class AbstractEstimator:
     """A trained model with everything needed to use, judge, save and continue it.
@@ -150,16 +162,10 @@ class AbstractEstimator:
 
     def _check(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
-        x_rows, *theta_rows = self._read(x, *thetas)
-        count = max(len(rows) for rows in (x_rows, *theta_rows))
-        for rows in (x_rows, *theta_rows):
-            if len(rows) not in (1, count):
-                raise ValueError(
-                    f"x has {len(x_rows)} rows and theta {[len(t) for t in theta_rows]}; give one "
-                    "θ for each event, one θ for all events, or one event for all θ."
-                )
-        self._check_region(x_rows, theta_rows)
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in (x_rows, *theta_rows)]
+        tables = self._read(x, *thetas)
+        rows = broadcast_rows(tables)
+        self._check_region(tables[0], tables[1:])
+        return rows
 
     def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with the right columns."""

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..archive import write_archive
+from ..bounds import within
 from ..inputs import (
     Input,
     as_count,
@@ -44,6 +45,7 @@ from ..models.matrix_element import (
 )
 from ..serial import describe
 from .density import DensityEstimator
+from .estimator import broadcast_rows
 
 #: Part of the draws that comes from around the event's own draws.
 LOCAL = 0.2
@@ -199,8 +201,8 @@ class MatrixElement:
         )
         # In float32 from here on, as the functions see it.
         z = undone(self.proposal.model.x_features, u.reshape(-1, u.shape[-1])).astype(np.float32)
-        jacobian = evaluate_in_calls(lambda z: _jacobian(self.proposal.model.x_features, z), z)
-        jacobian = jacobian.reshape(u.shape[:2])
+        function = functools.partial(_jacobian, self.proposal.model.x_features)
+        jacobian = evaluate_in_calls(function, z).reshape(u.shape[:2])
         repeated = np.repeat(x, count, axis=0)
         densities = [
             self.proposal.log_prob_anywhere(z, repeated).reshape(u.shape[:2]),
@@ -232,46 +234,35 @@ class MatrixElement:
     def _transfer(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         if self.transfer is not None:
             return self.transfer.log_prob_anywhere(x, z)
-        values = evaluate_in_calls(lambda x, z: apply_to_rows(self.method.transfer, x, z), x, z)
-        return require_numbers(values, "transfer")
+        function = functools.partial(apply_to_rows, self.method.transfer)
+        return require_numbers(evaluate_in_calls(function, x, z), "transfer")
 
     def _latent(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """ln p(z; θ) of every draw of every event."""
         flat, repeated = _paired(z, theta)
-        function = self.method.latent_log_prob
-        values = evaluate_in_calls(
-            lambda z, theta: apply_to_rows(function, z, theta), flat, repeated
-        )
+        function = functools.partial(apply_to_rows, self.method.latent_log_prob)
+        values = evaluate_in_calls(function, flat, repeated)
         return require_numbers(values, "latent_log_prob").reshape(z.shape[:2])
 
     def _latent_score(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
         flat, repeated = _paired(z, theta)
-        function = self.method.latent_log_prob
-        values = evaluate_in_calls(lambda z, theta: _slopes(function, z, theta), flat, repeated)
+        function = functools.partial(_slopes, self.method.latent_log_prob)
+        values = evaluate_in_calls(function, flat, repeated)
         return values.reshape(*z.shape[:2], -1)
 
     def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         require_order(column_names(x), self.x_names, "x")
-        x_rows = _table(x, self.x_names, "x")
-        tables = [x_rows]
+        tables = [_table(x, self.x_names, "x")]
         for theta in thetas:
             require_order(column_names(theta), self.theta_names, "theta")
             rows = _table(theta, self.theta_names, "theta")
-            slack = 1e-6 * (np.abs(self.theta_low) + np.abs(self.theta_high))
-            inside = (rows >= self.theta_low - slack) & (rows <= self.theta_high + slack)
-            if not inside.all():
+            if not within(rows, self.theta_low, self.theta_high).all():
                 warn_user(
                     "theta lies outside the range of the events; there the proposal may miss "
                     "latent variables that matter. Look at the errors."
                 )
             tables.append(rows)
-        count = max(len(rows) for rows in tables)
-        if any(len(rows) not in (1, count) for rows in tables):
-            raise ValueError(
-                f"x has {len(x_rows)} rows and theta {[len(t) for t in tables[1:]]}; give one θ "
-                "for each event, one θ for all events, or one event for all θ."
-            )
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in tables]
+        return broadcast_rows(tables)
 
 
 def _table(value: Input, names: tuple[str, ...], name: str) -> np.ndarray:

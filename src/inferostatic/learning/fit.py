@@ -1,6 +1,6 @@
 """`fit`: from events or records to an estimator; `train_estimator` has the steps."""
 
-from typing import overload
+from typing import Required, TypedDict, Unpack, overload
 
 from ..estimator.density import DensityEstimator
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
@@ -24,71 +24,51 @@ from .train_estimator import train_estimator
 from .training.options import Training
 
 
+class _Options(TypedDict, total=False):
+    """Arguments of `fit` on which its result does not depend in kind."""
+
+    members: int | None
+    training: Training | None
+    start: AbstractEstimator | None
+    seed: Required[int]
+
+
+_Data = Events | Records
+_Method = AbstractMethod | None
+_Built = NetworkChoice | PairChoice | None
+
+
 @overload
 def fit(
-    events: Events | Records,
-    method: MEM,
-    *,
-    network: Flow | None = None,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: MEM, *, network: Flow | None = None, **options: Unpack[_Options]
 ) -> MatrixElement: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: Flow,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: Flow, **options: Unpack[_Options]
 ) -> DensityEstimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: DirectScore,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: DirectScore, **options: Unpack[_Options]
 ) -> ScoreEstimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: DirectRatio,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: DirectRatio, **options: Unpack[_Options]
 ) -> RatioEstimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
+    events: _Data,
+    method: _Method = None,
     *,
-    network: Potential | NetworkChoice | PairChoice | None = None,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    network: Potential | _Built = None,
+    **options: Unpack[_Options],
 ) -> Estimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
+    events: _Data,
+    method: _Method = None,
     *,
-    network: AbstractArchitecture | NetworkChoice | PairChoice | None = None,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    network: AbstractArchitecture | _Built = None,
+    **options: Unpack[_Options],
 ) -> AbstractEstimator: ...
 def fit(
     events: Events | Records,

@@ -1,5 +1,7 @@
 """`fit_matrix_element`: train what the matrix-element method needs, a proposal and a transfer."""
 
+import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -84,15 +86,8 @@ def _check_functions(events: Events, z: np.ndarray, method: MEM) -> None:
         del x
         return method.latent_log_prob(z, theta)
 
-    require_identities(
-        Events(
-            x=events.x,
-            theta=events.theta,
-            weight=events.weight,
-            prior=events.prior,
-            latent=Latent({method.name: z}, JointDensity(joint, method.name)),
-        )
-    )
+    latent = Latent({method.name: z}, JointDensity(joint, method.name))
+    require_identities(dataclasses.replace(events, latent=latent))
     if method.transfer is None:
         return
     shapes = [jax.ShapeDtypeStruct((a.shape[1],), jnp.float32) for a in (events.x, z)]
@@ -101,10 +96,5 @@ def _check_functions(events: Events, z: np.ndarray, method: MEM) -> None:
         raise ValueError(
             f"transfer takes one event (x, z) and gives one number, of shape (); got {value.shape}."
         )
-    some = slice(0, 1000)
-    require_numbers(
-        evaluate_in_calls(
-            lambda x, z: apply_to_rows(method.transfer, x, z), events.x[some], z[some]
-        ),
-        "transfer",
-    )
+    function = functools.partial(apply_to_rows, method.transfer)
+    require_numbers(evaluate_in_calls(function, events.x[:1000], z[:1000]), "transfer")

@@ -40,9 +40,7 @@ from ..supervision.records import (
     Row,
 )
 from ..supervision.references import ReferencePoint, ReferenceSample
-from ..supervision.supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution
-from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
+from ..supervision.supervision import AbstractSupervision, Supply, ThetaDistribution
 from .losses import (
     AbstractLoss,
     AbstractRatioLoss,
@@ -128,12 +126,6 @@ class Method(AbstractMethod):
         if self.loss.limit is None:
             return jnp.zeros(())
         return (jnp.abs(record.ask(model, x)) > self.loss.limit).astype(jnp.float32)
-
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """By the supervision's flowchart."""
-        return self.supervision.draw(simulator, prior, n, seed=seed, show=show)
 
     def __str__(self) -> str:
         """The published name."""

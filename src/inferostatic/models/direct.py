@@ -4,7 +4,7 @@ What the paper compares potentials with. They do not obey the identities of a po
 offers only what it models.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +25,11 @@ from .potential import AbstractRatioModel, AbstractScoreModel
 class ScoreModel(AbstractScoreModel):
     """ŝ(x; θ) = network(x, θ), in the user's units of θ."""
 
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.SCORE})
     x_features: AbstractFeatureMap
     theta_features: AbstractFeatureMap
     network: Any
     theta_scale: Theta
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The score."""
-        return frozenset({Capability.SCORE})
 
     def score(self, x: Event, theta: Theta) -> Theta:
         """The network's output, a derivative by standardised θ, divided by the scale of θ."""
@@ -44,14 +40,10 @@ class ScoreModel(AbstractScoreModel):
 class RatioModel(AbstractRatioModel):
     """Ln r̂ = ζ0 − ζ1 with (ζ0, ζ1) = network(x, θ0, θ1)."""
 
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})
     x_features: AbstractFeatureMap
     theta_features: AbstractFeatureMap
     network: Any
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The log ratio."""
-        return frozenset({Capability.LOG_RATIO})
 
     def log_ratio(self, x: Event, theta0: Theta, theta1: Theta) -> Number:
         """ζ0 − ζ1."""

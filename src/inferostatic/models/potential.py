@@ -6,7 +6,7 @@ construction. Everything acts on one event and one θ.
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,11 @@ from .features.feature_map import AbstractFeatureMap
 from .networks.networks import AbstractFeedForward, AbstractPairNetwork
 from .theta_potential import ThetaPotential
 
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
+
 #: From this many θ for each event on, dividing the first layer pays for itself.
 SPLIT_POINTS = 4
 #: Up to this many parameters one forward pass carrying all derivatives beats reverse mode.
@@ -40,11 +45,8 @@ class AbstractModel(eqx.Module):
     x_features: eqx.AbstractVar[AbstractFeatureMap]
     theta_features: eqx.AbstractVar[AbstractFeatureMap]
     network: eqx.AbstractVar[Any]
-
-    @property
-    @abc.abstractmethod
-    def capabilities(self) -> frozenset[Capability]:
-        """What this model can be asked for."""
+    #: What this model can be asked for.
+    capabilities: AbstractClassVar[frozenset[Capability]]
 
 
 class AbstractScoreModel(AbstractModel):
@@ -66,15 +68,11 @@ class AbstractRatioModel(AbstractModel):
 class PotentialModel(AbstractScoreModel, AbstractRatioModel):
     """φ(x, θ) = network(features(x), features(θ)) − B(θ), where B, if any, centres the score."""
 
+    capabilities: ClassVar[frozenset[Capability]] = WITHOUT_DENSITY
     x_features: AbstractFeatureMap
     theta_features: AbstractFeatureMap
     network: Any
     centring: ThetaPotential | None = None
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything but a normalised density."""
-        return WITHOUT_DENSITY
 
     def potential(self, x: Event, theta: Theta) -> Number:
         """φ(x, θ)."""

@@ -8,7 +8,7 @@ event and nowhere else.
 """
 
 import dataclasses
-from typing import Any
+import functools
 
 import equinox as eqx
 import jax
@@ -100,7 +100,7 @@ class FromJoint(AbstractStoredSupervision):
         names = (LOG_JOINT_RATIO, PARTNER)
         pairs = {name: events.latent[name] for name in names}
         # Weights that make the label fair; scores are a matter of events that follow the prior.
-        require_identities(_replace_latent(events, pairs, supply.weight))
+        require_identities(dataclasses.replace(events, latent=pairs, weight=supply.weight))
         return with_latent(supply, events, names, None)
 
     def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
@@ -111,7 +111,7 @@ class FromJoint(AbstractStoredSupervision):
             from_1 = row.is_reference > 0 if fixed else jax.random.bernoulli(key)
             return self._build_record(*_stored_pair(row, from_1))
         record = self.of.supervise(row, distribution, key=key)
-        joint = _at_row(distribution.joint, row)
+        joint = functools.partial(distribution.joint.log_prob, row.x, row.latent)
         if isinstance(record, CandidateSet):
             log_prob = jax.vmap(joint)(record.thetas)
             return SoftCandidateSet(
@@ -172,7 +172,7 @@ class JointScore(AbstractStoredSupervision):
             names = (self._score_off_reference(events),)
         if joint is None:
             scores = {JOINT_SCORE: off_reference.latent[names[0]]}
-            off_reference = _replace_latent(off_reference, scores, off_reference.weight)
+            off_reference = dataclasses.replace(off_reference, latent=scores)
         require_identities(off_reference)
         unit = self._unit(supply.distribution.prior, events)
         return with_latent(supply, events, names, joint, unit)
@@ -233,10 +233,6 @@ class JointScore(AbstractStoredSupervision):
         return PairScoreTarget(pair=pair, target=target, unit=unit, weight=taught * pair.weight)
 
 
-def _at_row(joint: AbstractJoint, row: Row) -> Any:  # noqa: ANN401
-    return lambda theta: joint.log_prob(row.x, row.latent, theta)
-
-
 def _stored_pair(row: Row, from_1: Array) -> tuple[LabelledPair, Array]:
     """The stored pair, in the order in which x came from θ1 or not, and its ln r_lat."""
     partner, log_ratio = row.latent[PARTNER], row.latent[LOG_JOINT_RATIO]
@@ -276,19 +272,6 @@ def _require_stored_pairs(events: Events, reference: ReferencePoint) -> None:
         )
 
 
-def _replace_latent(events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray) -> Events:
-    """The events with these latent arrays alone, and these weights."""
-    return Events(
-        x=events.x,
-        theta=events.theta,
-        weight=weight,
-        latent=arrays,
-        prior=events.prior,
-        x_names=events.x_names,
-        theta_names=events.theta_names,
-    )
-
-
 def _drop_reference(events: Events, supervision: AbstractSupervision | None) -> Events:
     """The events whose θ follow the prior: all but those at a reference."""
     if isinstance(supervision, ReferencePoint):
@@ -306,13 +289,5 @@ def _select_reference(events: Events, reference: tuple[float, ...]) -> Events:
             "pool.events(point, n, seed=…); or learn the score at every θ: ist.SALLY() without a "
             "reference."
         )
-    here = events[there]
     # The prior of the other events' θ says nothing of these.
-    return Events(
-        x=here.x,
-        theta=here.theta,
-        weight=here.weight,
-        latent=here.latent,
-        x_names=events.x_names,
-        theta_names=events.theta_names,
-    )
+    return dataclasses.replace(events[there], prior=None)

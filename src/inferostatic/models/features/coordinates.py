@@ -4,6 +4,7 @@ Powers and exponentials near a boundary or in a tail are straight lines in such 
 a network follows far beyond the events it was trained on.
 """
 
+import dataclasses
 import enum
 
 import equinox as eqx
@@ -122,11 +123,7 @@ def natural_map(rows: np.ndarray, kinds: list[Kind]) -> NaturalMap:
     )
     u = _in_float64(plain, rows)
     centre = u.mean(axis=0)
-    return eqx.tree_at(
-        lambda m: (m.centre, m.scale),
-        plain,
-        (as_jax(centre), as_jax(safe_scale(centre, u.std(axis=0)))),
-    )
+    return dataclasses.replace(plain, centre=centre, scale=safe_scale(centre, u.std(axis=0)))
 
 
 def _in_float64(plain: NaturalMap, rows: np.ndarray) -> np.ndarray:

@@ -153,6 +153,6 @@ class PerParticle(AbstractFeatures):
         return PerParticleMap(
             each=self.scaling.learn(layout.measured(slots)[present]),
             event=self.scaling.learn(event),
-            presence=jnp.asarray(1 / np.sqrt(number.mean()), jnp.float32),
+            presence=1 / np.sqrt(number.mean()),
             layout=layout,
         )

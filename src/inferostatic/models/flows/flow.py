@@ -6,8 +6,9 @@ flow; the Jacobian is counted where a density is asked for, which is then in the
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -60,18 +61,10 @@ class MixtureFlow(eqx.Module):
             )
         from .mixture_flow import mixture_flow
 
-        return mixture_flow(
-            x_size,
-            theta_size,
-            layers=self.layers,
-            components=self.components,
-            width=self.width,
-            depth=self.depth,
-            activation=self.activation,
-            key=key,
-        )
+        return mixture_flow(x_size, theta_size, key=key, **vars(self))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Skeleton:
     """Everything of a flow but its arrays; the same for the same choice and sizes.
 
@@ -79,15 +72,10 @@ class Skeleton:
     instead lets equal flows share one compilation.
     """
 
-    def __init__(
-        self,
-        made_by: tuple[Any, int, int],
-        structure: Any,  # noqa: ANN401
-        others: tuple[Any, ...],
-        kinds: tuple[str, ...],
-    ) -> None:
-        self.made_by, self.structure = made_by, structure
-        self.others, self.kinds = others, kinds
+    made_by: tuple[Any, int, int]
+    structure: Any
+    others: tuple[Any, ...]
+    kinds: tuple[str, ...]
 
     def __eq__(self, other: object) -> bool:
         """By origin."""
@@ -149,10 +137,7 @@ class FlowNetwork(AbstractPairNetwork):
 class DensityModel(PotentialModel):
     """A potential that is the logarithm of a normalised density."""
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything."""
-        return frozenset(Capability)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
 
     def log_prob(self, x: Event, theta: Theta) -> Number:
         """Ln p(x; θ) in the units of x, without any centring, which would not be normalised."""
@@ -179,14 +164,10 @@ class Flow(AbstractArchitecture):
         theta_features: `ist.Standardised()` or `ist.Raw()`.
     """
 
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
     network: Any = eqx.field(default_factory=MixtureFlow)
     x_features: AbstractFeatures = eqx.field(default_factory=Natural, converter=invertible)
     theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything."""
-        return frozenset(Capability)
 
     def build(self, shapes: Shapes, *, key: Key) -> DensityModel:
         """A flow with fresh weights."""

@@ -306,5 +306,4 @@ class Residual(eqx.Module):
 
 def parameter_count(network: Any) -> int:  # noqa: ANN401
     """Number of trainable numbers."""
-    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
-    return sum(int(np.prod(leaf.shape)) for leaf in leaves)
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...inputs import as_count
 from ...serial import known
 from ...supervision.records import Number, Theta
-from ..architecture import build_pair, build_vector, takes_pairs
+from ..architecture import build_scalar, build_vector
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
 from ..potential import PotentialModel
@@ -106,10 +106,7 @@ class ParticleSet(eqx.Module):
         each_key, join_key = jax.random.split(key)
         each = build_vector(self.particle_network, layout.width, self.size, key=each_key)
         summary = 3 * self.size + event
-        if takes_pairs(self.join_network):
-            network = build_pair(self.join_network, summary, theta_size, key=join_key)
-        else:
-            network = build_vector(self.join_network, summary + theta_size, 1, key=join_key)
+        network = build_scalar(self.join_network, summary, theta_size, key=join_key)
         # A potential of the summary and θ, whichever kind of network it has.
         joined = PotentialModel(IdentityMap(), IdentityMap(), network)
         return ParticleNetwork(each, joined, layout.particles, layout.width)
