@@ -20,6 +20,7 @@ from ..events.events import Events
 from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
 from ..supervision.candidates import CandidateSets
+from .dataset.dataset import AbstractDataset
 from .defaults.trials import wants_trials
 from .draw import Records
 from .methods import AbstractMethod
@@ -120,19 +121,20 @@ def wants_centring(training: Training, method: AbstractMethod, events: int) -> b
 def centre_after_training(
     estimator: AbstractEstimator,
     events: Events | Records,
-    x: np.ndarray,
-    weight: np.ndarray,
+    dataset: AbstractDataset,
     training: Training,
     seed: int,
 ) -> AbstractEstimator:
     """The estimator centred on the events it was trained on, where that is wanted and possible."""
     if not isinstance(estimator, Estimator) or isinstance(estimator, DensityEstimator):
         return estimator
-    if not isinstance(events, Events) or not wants_centring(training, estimator.method, len(x)):
+    if not isinstance(events, Events) or not wants_centring(
+        training, estimator.method, len(dataset)
+    ):
         return estimator
     # Reference events, which may follow the others, have no θ of their own.
-    count = len(events)
-    result, record = centre_score(estimator, x[:count], events.theta, weight[:count], seed=seed)
+    x, weight = dataset.x[: len(events)], dataset.weight[: len(events)]
+    result, record = centre_score(estimator, x, events.theta, weight, seed=seed)
     reason = "not centred: the mean score at θ cannot be distinguished from 0"
     if record.terms:
         reason = (

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ...estimator.history import History
 from ...models.architecture import AbstractArchitecture, Shapes
-from ...models.features.feature_map import IdentityMap
+from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...models.features.features import AbstractFeatures
 from ...models.potential import AbstractModel
 from ..dataset.dataset import AbstractDataset, Split
@@ -17,6 +18,7 @@ from ..methods import AbstractMethod
 from .options import Training, count_steps
 from .steps import Job
 from .train import train_members
+from .validation import Task
 from .weights import derive_member_key, draw_weights, extract_weights, insert_weights
 
 
@@ -45,39 +47,50 @@ class MemberSetting:
     weight_decay: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What is to be learned: a method, the events, their split, and the seed of all randomness."""
+
+    method: AbstractMethod
+    dataset: AbstractDataset
+    split: Split
+    seed: int
+
+    def build_task(
+        self,
+        template: AbstractModel,
+        maps: Sequence[AbstractFeatureMap],
+        training: Training,
+        decay: Array | None,
+    ) -> Task:
+        """The training of members like the template, with these features for all or for each."""
+        # Examples come with their features.
+        bare = eqx.tree_at(lambda m: m.x_features, template, IdentityMap())
+        steps = count_steps(training, len(self.split.train))
+        distribution = self.dataset.distribution
+        job = Job(bare, self.method, distribution, training, steps, decay, len(maps) > 1)
+        return Task(job, self.dataset.examples(maps), self.split, self.seed)
+
+
 def train_side_by_side(
+    problem: Problem,
     architecture: AbstractArchitecture,
-    method: AbstractMethod,
-    dataset: AbstractDataset,
-    split: Split,
     training: Training,
     settings: Sequence[MemberSetting],
-    seed: int,
     *,
-    title: str | None = None,
+    title: str,
 ) -> list[TrainedModel]:
     """One network for each setting, from the same initial weights and on the same batches."""
     kinds = list(dict.fromkeys(setting.features for setting in settings))
-    by_kind = {
-        kind: dataset.learn_shapes(dataclasses.replace(architecture, x_features=kind), split.train)
-        for kind in kinds
-    }
-    shapes = [by_kind[setting.features] for setting in settings]
-    key = derive_member_key(seed, 0)
+    choices = [dataclasses.replace(architecture, x_features=kind) for kind in kinds]
+    learned = [problem.dataset.learn_shapes(one, problem.split.train) for one in choices]
+    shapes = [learned[kinds.index(setting.features)] for setting in settings]
+    key = derive_member_key(problem.seed, 0)
     template, weights = draw_weights(architecture, shapes[0], [key] * len(settings))
-    own = len(kinds) > 1
-    maps = [s.x_features for s in shapes] if own else [shapes[0].x_features]
+    maps = [s.x_features for s in shapes] if len(kinds) > 1 else [shapes[0].x_features]
     decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
-    job = Job(
-        without_features(template),
-        method,
-        dataset.distribution,
-        training,
-        count_steps(training, len(split.train)),
-        decay,
-        own,
-    )
-    result = train_members(job, weights, dataset.examples(maps), split, seed, title=title)
+    task = problem.build_task(template, maps, training, decay)
+    result = train_members(task, weights, title=title)
     return [
         TrainedModel(
             insert_weights(
@@ -90,11 +103,6 @@ def train_side_by_side(
         )
         for j, shape in enumerate(shapes)
     ]
-
-
-def without_features(model: AbstractModel) -> AbstractModel:
-    """The model for examples whose features are computed already."""
-    return eqx.tree_at(lambda m: m.x_features, model, IdentityMap())
 
 
 def join_members(first: TrainedModel, others: TrainedModel) -> TrainedModel:
