@@ -6,16 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..chunks import FEWEST_ROWS, bytes_allowed, padded, power_of_two, rows_within
-from ..inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    column_names,
-    require_finite,
-    require_float32,
-    require_order,
-)
+from ..chunks import padded
+from ..inputs import Input, as_floats, as_rows, column_names, require_order
 from ..models.features.invertible import undone
 from ..models.members import each_member, log_mean_exp
 from ..models.potential import AbstractModel
@@ -61,8 +53,7 @@ class DensityEstimator(Estimator):
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
         """Features of one event drawn at each θ."""
         count = len(theta)
-        rows = rows_within(bytes_allowed(None) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, power_of_two(count)))
+        rows = self._count_rows(count, None)
         parts = []
         for start in range(0, count, rows):
             chunk = padded(theta[start : start + rows], rows)
@@ -76,9 +67,7 @@ class DensityEstimator(Estimator):
                 f"expected theta with {len(self.theta_names)} columns "
                 f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
             )
-        require_finite(rows, "theta", "Give finite parameters.")
-        require_float32(rows, self.theta_names, "theta")
-        self._warn_theta(rows)
+        self._check_theta(rows)
 
 
 @eqx.filter_jit

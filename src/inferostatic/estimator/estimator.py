@@ -187,9 +187,7 @@ class AbstractEstimator:
     def _check_region(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
         """Refuse θ that are no numbers, and warn outside the trained region."""
         for rows in thetas:
-            require_finite(rows, "theta", "Give finite parameters.")
-            require_float32(rows, self.theta_names, "theta")
-            self._warn_theta(rows)
+            self._check_theta(rows)
         self.warn_outside(x)
 
     def _check_columns(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
@@ -207,7 +205,9 @@ class AbstractEstimator:
             + (" For many values of one parameter use theta[:, None]." if flat else "")
         )
 
-    def _warn_theta(self, theta: np.ndarray) -> None:
+    def _check_theta(self, theta: np.ndarray) -> None:
+        require_finite(theta, "theta", "Give finite parameters.")
+        require_float32(theta, self.theta_names, "theta")
         low, high = self.region.theta_low, self.region.theta_high
         good = self.region.contains_theta(theta)
         if not good.all():
@@ -237,15 +237,19 @@ class AbstractEstimator:
     ) -> np.ndarray:
         """Evaluate in padded chunks within a bound on memory; members are averaged."""
         count = len(arrays[0])
-        # Few shapes, so few compilations: a power of two for small inputs, the bound for large.
-        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, power_of_two(count)))
+        rows = self._count_rows(count, memory_mb)
         parts = []
         for start in range(0, count, rows):
             chunk = [padded(array[start : start + rows], rows) for array in arrays]
             values = np.asarray(evaluate(question, over, self.model, *chunk))
             parts.append(values[: count - start])
         return np.concatenate(parts).astype(np.float64)
+
+    def _count_rows(self, count: int, memory_mb: float | None) -> int:
+        """Rows of one call; few shapes, so few compilations."""
+        # A power of two for small inputs, the bound for large.
+        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
+        return min(rows, max(FEWEST_ROWS, power_of_two(count)))
 
     def _deviation(
         self, question: str, arrays: list[np.ndarray], memory_mb: float | None

@@ -5,13 +5,7 @@ import jax.numpy as jnp
 from ..events.events import Events
 from ..serial import known
 from .records import Capability, DensityTarget, Key, Row
-from .supervision import (
-    AbstractStoredSupervision,
-    Supply,
-    ThetaDistribution,
-    plain_rows,
-    trusted_region,
-)
+from .supervision import AbstractStoredSupervision, Supply, ThetaDistribution, plain_supply
 
 
 @known
@@ -33,9 +27,7 @@ class MadeAt(AbstractStoredSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Any events will do."""
-        prior = events.stored_prior() if events.prior is None else events.prior
-        low, high = trusted_region(prior, events.theta)
-        return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
+        return plain_supply(events, events.stored_prior() if events.prior is None else events.prior)
 
     def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> DensityTarget:
         """The event's own θ."""

@@ -4,7 +4,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Questioned
+from .records import (
+    AbstractPlainRecord,
+    AbstractRecord,
+    CandidateSet,
+    Capability,
+    LabelledPair,
+    Questioned,
+)
 
 
 class RatioPair(AbstractRecord):
@@ -39,7 +46,7 @@ class SoftCandidateSet(CandidateSet):
         return self.probability
 
 
-class JointScoreTarget(AbstractRecord):
+class JointScoreTarget(AbstractPlainRecord):
     """Regress the score at the θ that made x on the joint score, both in a stated unit of θ."""
 
     theta: Float[Array, "*n theta_dim"]
@@ -51,17 +58,13 @@ class JointScoreTarget(AbstractRecord):
         """ŝ(x; θ) in the unit."""
         return self.unit * model.score(x, self.theta)
 
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """ŝ of every event."""
-        return self.unit * jax.vmap(model.score)(x, self.theta)
-
     @property
     def answer(self) -> Array:
         """The joint score in the unit."""
         return self.unit * self.target
 
 
-class PairScoreTarget(AbstractRecord):
+class PairScoreTarget(AbstractPlainRecord):
     """The same for a model of ratios: the derivative of ln r̂ by the θ that made x.
 
     A potential has it as its score at that θ. For a direct ratio network it is ∇θ0 ln r̂ where x
@@ -81,10 +84,6 @@ class PairScoreTarget(AbstractRecord):
             return self.unit * model.score(x, jnp.where(from_1, theta1, theta0))
         by_0, by_1 = jax.grad(model.log_ratio, argnums=(1, 2))(x, theta0, theta1)
         return self.unit * jnp.where(from_1, -by_1, by_0)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """The derivatives of every event."""
-        return jax.vmap(lambda record, event: record.ask(model, event))(self, x)
 
     @property
     def answer(self) -> Array:

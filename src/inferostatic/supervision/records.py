@@ -61,7 +61,15 @@ class AbstractRecord(eqx.Module):
         """What the prediction is compared with."""
 
 
-class ScoreTarget(AbstractRecord):
+class AbstractPlainRecord(AbstractRecord):
+    """A record for which a batch is asked as fast by asking each of its events."""
+
+    def ask_all(self, model: Questioned, x: Array) -> Array:
+        """The predictions for every event."""
+        return jax.vmap(lambda record, event: record.ask(model, event))(self, x)
+
+
+class ScoreTarget(AbstractPlainRecord):
     """Regress the score at (x, θ) on `target`."""
 
     theta: Float[Array, "*n theta_dim"]
@@ -71,10 +79,6 @@ class ScoreTarget(AbstractRecord):
     def ask(self, model: Questioned, x: Array) -> Array:
         """ŝ(x; θ)."""
         return model.score(x, self.theta)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """ŝ of every event."""
-        return jax.vmap(model.score)(x, self.theta)
 
     @property
     def answer(self) -> Array:
@@ -148,7 +152,7 @@ class CandidateSet(AbstractRecord):
         return jnp.zeros(self.weight.shape, jnp.int32)
 
 
-class DensityTarget(AbstractRecord):
+class DensityTarget(AbstractPlainRecord):
     """How probable is x at the θ that made it."""
 
     theta: Float[Array, "*n theta_dim"]
@@ -157,10 +161,6 @@ class DensityTarget(AbstractRecord):
     def ask(self, model: Questioned, x: Array) -> Array:
         """Ln p̂(x; θ)."""
         return model.log_prob(x, self.theta)
-
-    def ask_all(self, model: Questioned, x: Array) -> Array:
-        """Ln p̂ of every event."""
-        return jax.vmap(model.log_prob)(x, self.theta)
 
     @property
     def answer(self) -> Array:

@@ -4,6 +4,8 @@ The reference class needs as much total weight as the rest, and the θ that a re
 paired with must follow the prior of the other events' θ; both are arranged here.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,7 @@ from .supervision import (
     Supply,
     ThetaDistribution,
     find_prior,
+    plain_rows,
     trusted_region,
 )
 
@@ -50,8 +53,17 @@ def _fill(row: Row, distribution: ThetaDistribution, key: Key) -> tuple[Array, A
     return theta, row.is_reference
 
 
+class AbstractReference(AbstractSupervision):
+    """Every θ against something else, whose class needs as much weight as the other."""
+
+    @property
+    def needs_all_events(self) -> bool:
+        """Yes: the weights of both classes are balanced beforehand."""
+        return True
+
+
 @known
-class ReferencePoint(AbstractSupervision):
+class ReferencePoint(AbstractReference):
     """Every θ against one parameter point θ_ref."""
 
     theta_ref: tuple[float, ...] = eqx.field(static=True)
@@ -60,11 +72,6 @@ class ReferencePoint(AbstractSupervision):
     def capability(self) -> Capability:
         """The log ratio."""
         return Capability.LOG_RATIO
-
-    @property
-    def needs_all_events(self) -> bool:
-        """Yes: the weights of both classes are balanced beforehand."""
-        return True
 
     def _point(self, dim: int) -> np.ndarray:
         if len(self.theta_ref) != dim:
@@ -94,11 +101,8 @@ class ReferencePoint(AbstractSupervision):
         if isinstance(prior, Discrete):
             prior = others.stored_prior()
         low, high = trusted_region(prior, events.theta)
-        rows = Row(
-            x=jnp.asarray(events.x, jnp.float32),
-            theta=jnp.asarray(events.theta, jnp.float32),
-            is_reference=jnp.asarray(reference, jnp.float32),
-        )
+        labels = jnp.asarray(reference, jnp.float32)
+        rows = dataclasses.replace(plain_rows(events), is_reference=labels)
         # The reference point is evaluated too, so it belongs to the region.
         distribution = ThetaDistribution(prior, np.minimum(low, point), np.maximum(high, point))
         return _balance(rows, events.weight, distribution)
@@ -120,7 +124,7 @@ class ReferencePoint(AbstractSupervision):
 
 
 @known
-class ReferenceSample(AbstractSupervision):
+class ReferenceSample(AbstractReference):
     """Every θ against a sample of events from any density p_ref(x)."""
 
     x: np.ndarray
@@ -130,11 +134,6 @@ class ReferenceSample(AbstractSupervision):
     def capability(self) -> Capability:
         """The potential, which becomes ln p(x; θ) − ln p_ref(x)."""
         return Capability.POTENTIAL
-
-    @property
-    def needs_all_events(self) -> bool:
-        """Yes: the weights of both classes are balanced beforehand."""
-        return True
 
     def stored_fields(self) -> dict[str, np.ndarray]:
         """A saved model does not carry the reference events: an empty sample stands for them."""

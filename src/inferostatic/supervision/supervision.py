@@ -179,9 +179,9 @@ def trusted_region(
     )
 
 
-def plain_supply(events: Events) -> Supply:
+def plain_supply(events: Events, prior: AbstractPrior | None = None) -> Supply:
     """Rows, weights and distribution of events that need no further preparation."""
-    prior = find_prior(events)
+    prior = find_prior(events) if prior is None else prior
     low, high = trusted_region(prior, events.theta)
     return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
 

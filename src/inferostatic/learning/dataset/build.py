@@ -1,5 +1,7 @@
 """`build_dataset`: events or records, checked for a method and laid out for training."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -71,20 +73,15 @@ def _from_files(events: Events, method: AbstractMethod) -> FileDataset:
     edge_low, edge_high = found.prior.support
     low = np.where(np.isfinite(edge_low), found.low, theta_low).astype(found.low.dtype)
     high = np.where(np.isfinite(edge_high), found.high, theta_high).astype(found.high.dtype)
-    rows = FileRows(
-        events.x,
-        events.theta,
-        _reads_x(method, found),
-        {name: events.latent[name] for name in supply.rows.latent},
-    )
+    latent = {name: events.latent[name] for name in supply.rows.latent}
     return FileDataset(
         x=events.x,
         weight=events.weight,
         prior=found.prior,
-        distribution=ThetaDistribution(found.prior, low, high, found.joint, found.unit),
+        distribution=dataclasses.replace(found, low=low, high=high),
         low=low.astype(np.float64),
         high=high.astype(np.float64),
-        rows=rows,
+        rows=FileRows(events.x, events.theta, _reads_x(method, found), latent),
     )
 
 

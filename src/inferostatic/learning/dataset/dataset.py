@@ -100,12 +100,12 @@ class AbstractDataset(eqx.Module):
         low, high: the region of θ where the trained model can be trusted.
     """
 
-    x: eqx.AbstractVar[np.ndarray]
-    weight: eqx.AbstractVar[np.ndarray]
-    prior: eqx.AbstractVar[AbstractPrior]
-    distribution: eqx.AbstractVar[ThetaDistribution | None]
-    low: eqx.AbstractVar[np.ndarray]
-    high: eqx.AbstractVar[np.ndarray]
+    x: np.ndarray
+    weight: np.ndarray
+    prior: AbstractPrior
+    distribution: ThetaDistribution | None
+    low: np.ndarray
+    high: np.ndarray
 
     @property
     @abc.abstractmethod
