@@ -134,7 +134,6 @@ class AbstractEstimator:
         return header, arrays
 
     def __repr__(self) -> str:
-        """What it is, in a line."""
         losses = self.history.validation_loss
         loss = "" if not np.isfinite(losses).any() else f", validation loss {np.nanmin(losses):.4f}"
         return (

@@ -158,7 +158,6 @@ class MatrixElement:
         write_archive(path, header, arrays)
 
     def __repr__(self) -> str:
-        """What it is, in a line."""
         transfer = "given" if self.transfer is None else "learned"
         return (
             f"MatrixElement({', '.join(self.x_names)} | {', '.join(self.theta_names)}; "

@@ -145,11 +145,9 @@ class WidthChoice:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        """The table."""
         return self.summary()
 
     def __repr__(self) -> str:
-        """The recommendation, in a line."""
         first, last = (_text(_as_one(row)) for row in self.widths[[0, -1]])
         return (
             f"WidthChoice({type(self.kernel).__name__}({_text(self.recommended)}); predicted error "

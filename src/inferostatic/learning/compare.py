@@ -97,7 +97,6 @@ class Comparison:
         return self.estimators[0]
 
     def __repr__(self) -> str:
-        """A table."""
         width = max(len("setting"), *(len(name) for name in self.names))
         head = f"{'setting':{width}}      loss  above the best          weights  seconds"
         lines = [head, "-" * len(head)]

@@ -10,8 +10,14 @@ from jaxtyping import Array
 from ..inputs import Input
 from ..serial import known
 from ..supervision.density import MadeAt
-from ..supervision.latent_records import JointScoreTarget
-from ..supervision.records import AbstractRecord, DensityTarget, Number, NumberBatch, Questioned
+from ..supervision.records import (
+    AbstractRecord,
+    DensityTarget,
+    JointScoreTarget,
+    Number,
+    NumberBatch,
+    Questioned,
+)
 from .latent_methods import as_alpha, score_method
 from .losses import AbstractLoss
 from .methods import Method, MixedMethod

@@ -39,7 +39,6 @@ class Records:
         return self.prior.names
 
     def __len__(self) -> int:
-        """Number of records."""
         return len(self.x)
 
     def __getitem__(self, rows: slice) -> "Records":

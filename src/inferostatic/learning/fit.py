@@ -24,7 +24,7 @@ from .train_estimator import train_estimator
 from .training.options import Training
 
 
-class _Options(TypedDict, total=False):
+class _More(TypedDict, total=False):
     """Arguments of `fit` on which its result does not depend in kind."""
 
     members: int | None
@@ -35,46 +35,39 @@ class _Options(TypedDict, total=False):
 
 _Data = Events | Records
 _Method = AbstractMethod | None
-_Built = NetworkChoice | PairChoice | None
+_Potential = Potential | NetworkChoice | PairChoice | None
+_Network = AbstractArchitecture | NetworkChoice | PairChoice | None
 
 
 @overload
 def fit(
-    events: _Data, method: MEM, *, network: Flow | None = None, **options: Unpack[_Options]
+    events: _Data, method: MEM, *, network: Flow | None = None, **more: Unpack[_More]
 ) -> MatrixElement: ...
 @overload
 def fit(
-    events: _Data, method: _Method = None, *, network: Flow, **options: Unpack[_Options]
+    events: _Data, method: _Method = None, *, network: Flow, **more: Unpack[_More]
 ) -> DensityEstimator: ...
 @overload
 def fit(
-    events: _Data, method: _Method = None, *, network: DirectScore, **options: Unpack[_Options]
+    events: _Data, method: _Method = None, *, network: DirectScore, **more: Unpack[_More]
 ) -> ScoreEstimator: ...
 @overload
 def fit(
-    events: _Data, method: _Method = None, *, network: DirectRatio, **options: Unpack[_Options]
+    events: _Data, method: _Method = None, *, network: DirectRatio, **more: Unpack[_More]
 ) -> RatioEstimator: ...
 @overload
 def fit(
-    events: _Data,
-    method: _Method = None,
-    *,
-    network: Potential | _Built = None,
-    **options: Unpack[_Options],
+    events: _Data, method: _Method = None, *, network: _Potential = None, **more: Unpack[_More]
 ) -> Estimator: ...
 @overload
 def fit(
-    events: _Data,
-    method: _Method = None,
-    *,
-    network: AbstractArchitecture | _Built = None,
-    **options: Unpack[_Options],
+    events: _Data, method: _Method = None, *, network: _Network = None, **more: Unpack[_More]
 ) -> AbstractEstimator: ...
 def fit(
     events: Events | Records,
     method: AbstractMethod | MEM | None = None,
     *,
-    network: AbstractArchitecture | NetworkChoice | PairChoice | None = None,
+    network: _Network = None,
     members: int | None = None,
     training: Training | None = None,
     start: AbstractEstimator | None = None,

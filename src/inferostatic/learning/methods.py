@@ -128,7 +128,6 @@ class Method(AbstractMethod):
         return (jnp.abs(record.ask(model, x)) > self.loss.limit).astype(jnp.float32)
 
     def __str__(self) -> str:
-        """The published name."""
         return self.name
 
 
@@ -205,7 +204,6 @@ class MixedMethod(AbstractMethod):
         return jnp.stack([method.beyond_limit(model, x, r) for method, r in parts]).max()
 
     def __str__(self) -> str:
-        """The published name, or the parts."""
         if self.name is not None:
             return self.name
         parts = zip(self.weights, self.methods, strict=True)

@@ -32,7 +32,7 @@ from .centring import centre_after_training
 from .dataset.build import build_dataset
 from .dataset.dataset import AbstractDataset
 from .defaults.choose import Defaults, choose_defaults, complete_training
-from .defaults.network_size import choose_members
+from .defaults.sizes import choose_members
 from .draw import Records
 from .methods import AbstractMethod
 from .training.checks import check_targets

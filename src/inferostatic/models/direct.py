@@ -19,7 +19,7 @@ from ..supervision.records import (
     ThetaBatch,
 )
 from .features.feature_map import AbstractFeatureMap
-from .potential import AbstractRatioModel, AbstractScoreModel
+from .potential import AbstractModel, AbstractScoreModel
 
 
 class ScoreModel(AbstractScoreModel):
@@ -37,7 +37,7 @@ class ScoreModel(AbstractScoreModel):
         return self.network(inputs) / self.theta_scale
 
 
-class RatioModel(AbstractRatioModel):
+class RatioModel(AbstractModel):
     """Ln r̂ = ζ0 − ζ1 with (ζ0, ζ1) = network(x, θ0, θ1)."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})

@@ -57,15 +57,7 @@ class AbstractScoreModel(AbstractModel):
         """ŝ(x; θ)."""
 
 
-class AbstractRatioModel(AbstractModel):
-    """A model that offers log ratios."""
-
-    @abc.abstractmethod
-    def log_ratio(self, x: Event, theta0: Theta, theta1: Theta) -> Number:
-        """Ln r̂(x; θ0, θ1)."""
-
-
-class PotentialModel(AbstractScoreModel, AbstractRatioModel):
+class PotentialModel(AbstractScoreModel):
     """φ(x, θ) = network(features(x), features(θ)) − B(θ), where B, if any, centres the score."""
 
     capabilities: ClassVar[frozenset[Capability]] = WITHOUT_DENSITY

@@ -68,7 +68,6 @@ class MultiScale(AbstractCandidates):
     largest: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
-        """Fractions in (0, 1], in order."""
         if not 0 < self.smallest <= self.largest <= 1:
             raise ValueError(
                 "MultiScale takes fractions of the prior's width, 0 < smallest <= largest <= 1; "
@@ -93,7 +92,6 @@ class CandidateSets(AbstractStoredSupervision):
     number: int = eqx.field(static=True, default=15)
 
     def __check_init__(self) -> None:
-        """At least one other candidate."""
         if self.number < 1:
             raise ValueError(f"at least one candidate besides θ' is needed; got {self.number}.")
 

@@ -241,7 +241,6 @@ class Gaussian(AbstractProductKernel):
     truncation: float | int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
-        """The cut must be positive."""
         if self.truncation is not None and not self.truncation > 0:
             raise ValueError(f"truncation must be a positive multiple; got {self.truncation}.")
 

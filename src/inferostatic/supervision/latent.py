@@ -30,9 +30,19 @@ from ..serial import known
 from ..world.priors.prior import AbstractPrior
 from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events
-from .latent_records import JointScoreTarget, PairScoreTarget, RatioPair, SoftCandidateSet
 from .pairs import Independent, LabelledPairs
-from .records import AbstractRecord, CandidateSet, Capability, Key, LabelledPair, Row
+from .records import (
+    AbstractRecord,
+    CandidateSet,
+    Capability,
+    JointScoreTarget,
+    Key,
+    LabelledPair,
+    PairScoreTarget,
+    RatioPair,
+    Row,
+    SoftCandidateSet,
+)
 from .references import ReferencePoint
 from .supervision import (
     AbstractStoredSupervision,
@@ -58,7 +68,6 @@ class FromJoint(AbstractStoredSupervision):
     ratio: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        """What can be asked of a joint density."""
         assert isinstance(self.of, LabelledPairs | ReferencePoint | CandidateSets)
         assert not (self.ratio and isinstance(self.of, CandidateSets))
 

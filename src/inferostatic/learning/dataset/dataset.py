@@ -52,7 +52,6 @@ class ShuffledRows(AbstractTrainingRows):
     rows: np.ndarray
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.rows)
 
     def some(self, number: int) -> np.ndarray:
@@ -130,7 +129,6 @@ class AbstractDataset(eqx.Module):
         """Everything with its features; members that differ in them have an axis of their own."""
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.weight)
 
     def select(self, train: np.ndarray, validation: np.ndarray) -> tuple["AbstractDataset", Split]:

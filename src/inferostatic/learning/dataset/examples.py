@@ -21,7 +21,6 @@ class Examples(eqx.Module):
     rows: Row | None
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.weight)
 
     def take(self, index: Int[Array, "*shape"], *, own_features: bool = False) -> "Examples":

@@ -56,7 +56,6 @@ class Chunks(AbstractTrainingRows):
     seed: int
 
     def __len__(self) -> int:
-        """Number of training rows."""
         return self.count - len(self.held)
 
     def some(self, number: int) -> np.ndarray:
@@ -161,7 +160,6 @@ class FileExamples(AbstractExampleSource):
     maps: tuple[AbstractFeatureMap, ...]
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.x)
 
     @property

@@ -35,7 +35,6 @@ class MemoryExamples(AbstractExampleSource):
     own_features: bool = eqx.field(static=True)
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.all)
 
     @property

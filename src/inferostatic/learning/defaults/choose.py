@@ -7,7 +7,7 @@ from ...models.features.features import Automatic
 from ..training.members import Problem, TrainedModel
 from ..training.options import Training
 from .features import choose_features
-from .training_length import set_length
+from .sizes import set_length
 from .trials import FEWEST_VALIDATION_EVENTS, Trials, select_trial_events, wants_trials
 from .weight_decay import choose_weight_decay, set_shrink, set_untried_decay
 

@@ -113,7 +113,6 @@ class Quantile(AbstractFeatures):
     segments: int = eqx.field(static=True, default=32)
 
     def __check_init__(self) -> None:
-        """At least two pieces."""
         if self.segments < 2:
             raise ValueError(f"Quantile needs at least 2 segments; got {self.segments}.")
 

@@ -112,7 +112,6 @@ class PerParticle(AbstractFeatures):
     scaling: AbstractFeatures = eqx.field(default_factory=Standardised)
 
     def __check_init__(self) -> None:
-        """Whole numbers, and a mask among the features."""
         as_count(self.particles, "particles")
         as_count(self.features, "features")
         if not np.isfinite(self.padding):

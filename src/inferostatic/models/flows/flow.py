@@ -47,7 +47,6 @@ class MixtureFlow(eqx.Module):
     activation: Callable[..., Any] = eqx.field(static=True, default=jax.nn.silu)
 
     def __check_init__(self) -> None:
-        """Whole numbers."""
         for name in ("components", "width", "depth"):
             as_count(getattr(self, name), name)
         if isinstance(self.layers, bool) or not isinstance(self.layers, int) or self.layers < 0:

@@ -281,7 +281,6 @@ class Residual(eqx.Module):
     output_bias: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        """Positive whole numbers."""
         for name, value in (("width", self.width), ("blocks", self.blocks)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")

@@ -80,12 +80,10 @@ class ParticleSet(eqx.Module):
     x_features: PerParticle | None = None
 
     def __post_init__(self) -> None:
-        """Default features."""
         if self.x_features is None:
             self.x_features = PerParticle(self.particles, self.features)
 
     def __check_init__(self) -> None:
-        """One layout of x, not two."""
         as_count(self.size, "size")
         given = self.x_features
         if not isinstance(given, PerParticle):

@@ -65,7 +65,6 @@ class TwoTower(eqx.Module):
     theta_network: Any = eqx.field(default_factory=Residual)
 
     def __check_init__(self) -> None:
-        """A whole number of products."""
         as_count(self.size, "size")
 
     def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> TwoTowerNetwork:
