@@ -104,38 +104,33 @@ class MatrixElement:
             seed: of the draws. They do not depend on θ, so that with one seed the result is a
                 smooth function of θ.
         """
-        x_rows, theta_rows = self._checked(x, theta)
 
         def of(draws: _Draws, theta: np.ndarray) -> Estimated:
             return log_mean(draws.log_part + self._latent(draws.z, theta), draws.strata)
 
-        return self._averaged(of, x_rows, [theta_rows], samples, seed)
+        return self._averaged(of, self._checked(x, theta), samples, seed)
 
     def log_ratio(
         self, x: Input, theta0: Input, theta1: Input, *, samples: int | None = None, seed: int = 0
     ) -> Estimated:
         """Ln p(x; θ0) − ln p(x; θ1) from the same draws, and its standard error, shape (n,)."""
-        x_rows, *theta_rows = self._checked(x, theta0, theta1)
 
-        def of(draws: _Draws, theta0: np.ndarray, theta1: np.ndarray) -> Estimated:
-            first, second = (
-                draws.log_part + self._latent(draws.z, theta) for theta in (theta0, theta1)
-            )
+        def of(draws: _Draws, *thetas: np.ndarray) -> Estimated:
+            first, second = (draws.log_part + self._latent(draws.z, theta) for theta in thetas)
             return log_mean_ratio(first, second, draws.strata)
 
-        return self._averaged(of, x_rows, theta_rows, samples, seed)
+        return self._averaged(of, self._checked(x, theta0, theta1), samples, seed)
 
     def score(
         self, x: Input, theta: Input, *, samples: int | None = None, seed: int = 0
     ) -> Estimated:
         """∇θ ln p(x; θ), the gradient of the log of the average, and its standard error, (n, d)."""
-        x_rows, theta_rows = self._checked(x, theta)
 
         def of(draws: _Draws, theta: np.ndarray) -> Estimated:
             log_weights = draws.log_part + self._latent(draws.z, theta)
             return mean_slope(log_weights, self._latent_score(draws.z, theta), draws.strata)
 
-        return self._averaged(of, x_rows, [theta_rows], samples, seed)
+        return self._averaged(of, self._checked(x, theta), samples, seed)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file; `ist.load` reads it.
@@ -166,18 +161,14 @@ class MatrixElement:
         )
 
     def _averaged(
-        self,
-        of: Callable[..., Estimated],
-        x: np.ndarray,
-        thetas: list[np.ndarray],
-        samples: int | None,
-        seed: int,
+        self, of: Callable[..., Estimated], tables: list[np.ndarray], samples: int | None, seed: int
     ) -> Estimated:
         """`of` the draws of some events and their θ, for all events."""
         count = self.method.samples if samples is None else as_count(samples, "samples")
         if count < FEWEST_SAMPLES:
             raise ValueError(f"samples must be at least {FEWEST_SAMPLES}; got {samples}.")
         rows = max(1, HELD // count)
+        x, *thetas = tables
         parts, seed = [], as_seed(seed)
         for start in range(0, len(x), rows):
             some = slice(start, start + rows)

@@ -53,9 +53,9 @@ class Shapes(eqx.Module):
 class AbstractArchitecture(eqx.Module):
     """A model waiting for data."""
 
-    network: eqx.AbstractVar[Any]
-    x_features: eqx.AbstractVar[AbstractFeatures]
-    theta_features: eqx.AbstractVar[AbstractFeatures]
+    network: Any
+    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
+    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
     #: What the model can be asked for.
     capabilities: AbstractClassVar[frozenset[Capability]]
 
@@ -93,8 +93,6 @@ class Potential(AbstractArchitecture):
 
     capabilities: ClassVar[frozenset[Capability]] = WITHOUT_DENSITY
     network: Any = eqx.field(default_factory=Residual)
-    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
     def __post_init__(self) -> None:
         """Take the features that the network brings."""
@@ -120,8 +118,6 @@ class DirectScore(AbstractArchitecture):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.SCORE})
     network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
-    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
     def build(self, shapes: Shapes, *, key: Key) -> ScoreModel:
         """A score network with fresh weights."""
@@ -137,8 +133,6 @@ class DirectRatio(AbstractArchitecture):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})
     network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
-    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
     def build(self, shapes: Shapes, *, key: Key) -> RatioModel:
         """A ratio network with fresh weights."""

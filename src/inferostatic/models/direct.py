@@ -4,7 +4,7 @@ What the paper compares potentials with. They do not obey the identities of a po
 offers only what it models.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,6 @@ from ..supervision.records import (
     Theta,
     ThetaBatch,
 )
-from .features.feature_map import AbstractFeatureMap
 from .potential import AbstractModel, AbstractScoreModel
 
 
@@ -26,9 +25,6 @@ class ScoreModel(AbstractScoreModel):
     """ŝ(x; θ) = network(x, θ), in the user's units of θ."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.SCORE})
-    x_features: AbstractFeatureMap
-    theta_features: AbstractFeatureMap
-    network: Any
     theta_scale: Theta
 
     def score(self, x: Event, theta: Theta) -> Theta:
@@ -41,9 +37,6 @@ class RatioModel(AbstractModel):
     """Ln r̂ = ζ0 − ζ1 with (ζ0, ζ1) = network(x, θ0, θ1)."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})
-    x_features: AbstractFeatureMap
-    theta_features: AbstractFeatureMap
-    network: Any
 
     def log_ratio(self, x: Event, theta0: Theta, theta1: Theta) -> Number:
         """ζ0 − ζ1."""

@@ -42,9 +42,9 @@ WITHOUT_DENSITY = frozenset(Capability) - {Capability.DENSITY}
 class AbstractModel(eqx.Module):
     """A trained or untrained model: fixed features around a trainable network."""
 
-    x_features: eqx.AbstractVar[AbstractFeatureMap]
-    theta_features: eqx.AbstractVar[AbstractFeatureMap]
-    network: eqx.AbstractVar[Any]
+    x_features: AbstractFeatureMap
+    theta_features: AbstractFeatureMap
+    network: Any
     #: What this model can be asked for.
     capabilities: AbstractClassVar[frozenset[Capability]]
 
@@ -61,9 +61,6 @@ class PotentialModel(AbstractScoreModel):
     """φ(x, θ) = network(features(x), features(θ)) − B(θ), where B, if any, centres the score."""
 
     capabilities: ClassVar[frozenset[Capability]] = WITHOUT_DENSITY
-    x_features: AbstractFeatureMap
-    theta_features: AbstractFeatureMap
-    network: Any
     centring: ThetaPotential | None = None
 
     def potential(self, x: Event, theta: Theta) -> Number:

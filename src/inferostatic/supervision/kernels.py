@@ -52,7 +52,7 @@ def _arguments(width: Callable[..., Any]) -> int:
 class AbstractKernel(eqx.Module):
     """A distribution of displacements ε = u λ, symmetric in the sign of every component."""
 
-    width: eqx.AbstractVar[Width]
+    width: Width = eqx.field(static=True, converter=as_width)
 
     @abc.abstractmethod
     def draw(self, dim: int, *, key: Key) -> Theta:
@@ -136,8 +136,6 @@ class AbstractBoxKernel(AbstractProductKernel):
 class Delta(AbstractBoxKernel):
     """κ(t) = ½δ(t−1) + ½δ(t+1): the paper's recommendation, least bias for a given variance."""
 
-    width: Width = eqx.field(static=True, converter=as_width)
-
     def draw(self, dim: int, *, key: Key) -> Theta:
         """A random corner of the cube."""
         return jax.random.rademacher(key, (dim,), jnp.float32)
@@ -163,8 +161,6 @@ class Delta(AbstractBoxKernel):
 class Rectangular(AbstractBoxKernel):
     """κ(t) = ½ on [−1, 1)."""
 
-    width: Width = eqx.field(static=True, converter=as_width)
-
     def draw(self, dim: int, *, key: Key) -> Theta:
         """Uniform in the cube."""
         return jax.random.uniform(key, (dim,), minval=-1.0, maxval=1.0)
@@ -185,8 +181,6 @@ class Rectangular(AbstractBoxKernel):
 @known
 class Triangular(AbstractBoxKernel):
     """κ(t) = 1 − |t|."""
-
-    width: Width = eqx.field(static=True, converter=as_width)
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """The difference of two uniform numbers."""
@@ -209,8 +203,6 @@ class Triangular(AbstractBoxKernel):
 @known
 class Epanechnikov(AbstractBoxKernel):
     """κ(t) = ¾(1 − t²)."""
-
-    width: Width = eqx.field(static=True, converter=as_width)
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """The middle one of three uniform numbers on [−1, 1] has exactly this density."""
@@ -237,7 +229,6 @@ class Gaussian(AbstractProductKernel):
     bounded region cannot use.
     """
 
-    width: Width = eqx.field(static=True, converter=as_width)
     truncation: float | int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
@@ -292,7 +283,6 @@ class CustomKernel(AbstractKernel):
         log_standard_density: ln K(u), needed only for reversible steps in Metropolis form.
     """
 
-    width: Width = eqx.field(static=True, converter=as_width)
     draw_standard: Callable[..., Any] = eqx.field(static=True)
     second_moment: Width = eqx.field(static=True, converter=as_width)
     largest: float = eqx.field(static=True, default=1.0)

@@ -20,7 +20,7 @@ from ...inputs import as_count, kind_of
 from ...serial import known
 from ...supervision.records import Capability, Event, Key, Number, Theta
 from ..architecture import AbstractArchitecture, Shapes, theta_map
-from ..features.features import AbstractFeatures, Natural, Standardised
+from ..features.features import AbstractFeatures, Natural
 from ..features.invertible import invertible, log_jacobian
 from ..networks.networks import AbstractPairNetwork
 from ..potential import PotentialModel
@@ -166,7 +166,6 @@ class Flow(AbstractArchitecture):
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
     network: Any = eqx.field(default_factory=MixtureFlow)
     x_features: AbstractFeatures = eqx.field(default_factory=Natural, converter=invertible)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
     def build(self, shapes: Shapes, *, key: Key) -> DensityModel:
         """A flow with fresh weights."""
