@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..chunks import padded
-from ..inputs import Input, as_floats, as_rows, column_names, require_order
+from ..inputs import Input
 from ..models.features.invertible import undone
 from ..models.members import each_member, log_mean_exp
 from ..models.potential import AbstractModel
@@ -44,10 +44,13 @@ class DensityEstimator(Estimator):
             theta: parameters, shape (n, d), or (d,) for one event.
             seed: the same seed gives the same events.
         """
-        require_order(column_names(theta), self.theta_names, "theta")
-        rows = as_floats(theta, "theta")
-        rows = as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
-        self._check_thetas(rows)
+        rows = self._read_theta(theta)
+        if rows.shape[1] != len(self.theta_names) or len(rows) == 0:
+            raise ValueError(
+                f"expected theta with {len(self.theta_names)} columns "
+                f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
+            )
+        self._check_theta(rows)
         return undone(self.model.x_features, self.sample_features(rows, jax.random.key(seed)))
 
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
@@ -60,14 +63,6 @@ class DensityEstimator(Estimator):
             drawn = _draw(self.model, chunk, jax.random.fold_in(key, start))
             parts.append(np.asarray(drawn)[: count - start])
         return np.concatenate(parts).astype(np.float64)
-
-    def _check_thetas(self, rows: np.ndarray) -> None:
-        if rows.shape[1] != len(self.theta_names) or len(rows) == 0:
-            raise ValueError(
-                f"expected theta with {len(self.theta_names)} columns "
-                f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
-            )
-        self._check_theta(rows)
 
 
 @eqx.filter_jit

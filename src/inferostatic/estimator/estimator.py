@@ -169,19 +169,19 @@ class AbstractEstimator:
     def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with the right columns."""
         require_order(column_names(x), self.x_names, "x")
-        for theta in thetas:
-            require_order(column_names(theta), self.theta_names, "theta")
         x_rows = as_rows(x, "x", of="observables")
-        theta_rows = [as_floats(theta, "theta") for theta in thetas]
-        theta_rows = [t[None] if t.ndim == 1 else t for t in theta_rows]
-        for rows in theta_rows:
-            as_rows(rows, "theta", of="parameters")
+        theta_rows = [self._read_theta(theta) for theta in thetas]
         self._check_columns(x_rows, theta_rows)
         if min(len(rows) for rows in (x_rows, *theta_rows)) == 0:
             raise ValueError("there are no events to evaluate: x or theta has no rows.")
         require_finite(x_rows, "x", "Remove or repair these events.")
         require_float32(x_rows, self.x_names, "x")
         return [x_rows, *theta_rows]
+
+    def _read_theta(self, theta: Input) -> np.ndarray:
+        require_order(column_names(theta), self.theta_names, "theta")
+        rows = as_floats(theta, "theta")
+        return as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
 
     def _check_region(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
         """Refuse θ that are no numbers, and warn outside the trained region."""

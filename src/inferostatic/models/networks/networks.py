@@ -212,22 +212,19 @@ def _check_elementwise(activation: Activation) -> None:
     """Refuse functions that mix units, such as softmax: `with_tangents` relies on σ'(z) alone."""
     if any(activation is ours for ours in _ACTIVATIONS.values()):
         return
+    remedy = (
+        "an MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
+        "write your own network, a function (in_size, out_size, *, key)."
+    )
     z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
     try:
         one_by_one = jnp.stack([activation(unit) for unit in z])
         same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
     except (TypeError, IndexError, ValueError) as error:
-        raise TypeError(
-            f"the activation {activation!r} could not be applied to single numbers ({error}); an "
-            "MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
-            "write your own network, a function (in_size, out_size, *, key)."
-        ) from error
+        wrong = f"could not be applied to single numbers ({error})"
+        raise TypeError(f"the activation {activation!r} {wrong}; {remedy}") from error
     if not same:
-        raise TypeError(
-            f"the activation {activation!r} mixes units; an MLP takes elementwise JAX functions "
-            "such as jax.nn.silu. For layers that mix units write your own network, a function "
-            "(in_size, out_size, *, key)."
-        )
+        raise TypeError(f"the activation {activation!r} mixes units; {remedy}")
 
 
 @known
