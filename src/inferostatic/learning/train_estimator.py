@@ -36,10 +36,9 @@ from .defaults.sizes import choose_members
 from .draw import Records
 from .methods import AbstractMethod
 from .training.checks import check_targets
-from .training.members import Problem, TrainedModel, join_members
+from .training.members import (Problem, TrainedModel, derive_member_key, draw_weights, extract_weights, insert_weights, join_members)
 from .training.options import Training
 from .training.train import train_members
-from .training.weights import derive_member_key, draw_weights, extract_weights, insert_weights
 
 #: Which estimator is built around which model.
 ESTIMATORS: dict[type[AbstractModel], type[AbstractEstimator]] = {

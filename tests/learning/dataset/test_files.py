@@ -25,7 +25,7 @@ from inferostatic.learning.dataset import build
 from inferostatic.learning.dataset import files as files_module
 from inferostatic.learning.dataset.build import build_dataset
 from inferostatic.learning.dataset.dataset import Split
-from inferostatic.learning.dataset.epoch import Epoch
+from inferostatic.learning.dataset.examples import Epoch
 from inferostatic.learning.dataset.files import (
     Chunks,
     FileDataset,

@@ -23,8 +23,7 @@ from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...supervision.supervision import ThetaDistribution
 from ...world.priors.prior import AbstractPrior
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 
 #: Events from which features are learned; more would not change them.
 FEATURE_EVENTS = 200_000

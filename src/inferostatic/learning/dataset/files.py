@@ -23,8 +23,7 @@ from .dataset import (
     compute_features,
     count_validation_events,
 )
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 from .memory import MemoryDataset
 
 #: Rows in a chunk, at most: many enough for a disk to read at once.

@@ -20,8 +20,7 @@ from .dataset import (
     compute_features,
     count_validation_events,
 )
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 
 #: Numbers (features, candidates, …) that one compiled call may hold as supervised batches. A whole
 #: epoch in one call is best, and usually fits.

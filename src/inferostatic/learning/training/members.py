@@ -1,17 +1,20 @@
-"""Trained members of an ensemble: several settings trained side by side, and members joined."""
+"""Members of an ensemble: rows of flat weights, several trained side by side, members joined."""
 
 import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ...estimator.history import History
 from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...models.features.features import AbstractFeatures
+from ...models.members import with_network
 from ...models.potential import AbstractModel
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
@@ -19,7 +22,6 @@ from .options import Training, count_steps
 from .steps import Job
 from .train import train_members
 from .validation import Task
-from .weights import derive_member_key, draw_weights, extract_weights, insert_weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,3 +142,36 @@ def select_member(history: History, member: int) -> History:
         validation_loss=history.validation_loss[:, one],
         best_epoch=history.best_epoch[one],
     )
+
+
+def derive_member_key(seed: int, member: int) -> Array:
+    """From which a member's initial weights are drawn."""
+    return jax.random.fold_in(jax.random.key(seed), member)
+
+
+def draw_weights(
+    architecture: AbstractArchitecture, shapes: Shapes, keys: Sequence[Array] | Array
+) -> tuple[AbstractModel, Array]:
+    """A model of one member as a template, and initial weights, one row for each key."""
+    built = [architecture.build(shapes, key=key) for key in keys]
+    parts = [eqx.filter(model.network, eqx.is_inexact_array) for model in built]
+    return built[0], jnp.stack([ravel_pytree(part)[0] for part in parts])
+
+
+def extract_weights(model: AbstractModel) -> tuple[AbstractModel, Array]:
+    """The same of a model of several members, whose arrays have an axis of members in front."""
+    # The first member as it is: a new build could differ in arrays that are not trained.
+    first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, model.network)
+    networks = eqx.filter(model.network, eqx.is_inexact_array)
+    return with_network(model, first), jax.vmap(lambda n: ravel_pytree(n)[0])(networks)
+
+
+def insert_weights(template: AbstractModel, weights: Array) -> AbstractModel:
+    """The template with the members' weights stacked."""
+    arrays, static = eqx.partition(template.network, eqx.is_inexact_array)
+    # Arrays that are not trained, such as integer buffers, are repeated for every member.
+    static = jax.tree.map(
+        lambda leaf: jnp.stack([leaf] * len(weights)) if eqx.is_array(leaf) else leaf, static
+    )
+    stacked = jax.vmap(ravel_pytree(arrays)[1])(weights)
+    return with_network(template, eqx.combine(stacked, static))

@@ -12,8 +12,7 @@ from jaxtyping import Array
 
 from ...estimator.history import History
 from ...progress import progress
-from ..dataset.epoch import Epoch
-from ..dataset.examples import Examples
+from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
 from .steps import Job, State, compile_steps, fix_records, initial_state, mean_losses
