@@ -15,7 +15,7 @@ from ..supervision.records import (
     DensityTarget,
     JointScoreTarget,
     Number,
-    NumberBatch,
+    Numbers,
     Questioned,
 )
 from .latent_methods import as_alpha, score_method
@@ -40,9 +40,7 @@ class DensityWithScores(MixedMethod):
     Evaluated one after the other, as in any other mixture, they would cost half as much again.
     """
 
-    def losses_of(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> NumberBatch:
+    def losses_of(self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]) -> Numbers:
         """The weighted sum for a batch; both records ask about the θ that made x."""
         density, scores = record
         assert isinstance(density, DensityTarget)

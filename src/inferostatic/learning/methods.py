@@ -30,15 +30,7 @@ from ..supervision.kernel_score import KernelScore
 from ..supervision.kernels import AbstractKernel
 from ..supervision.latent import FromJoint
 from ..supervision.pairs import AbstractPairs, Independent, KernelPairs, LabelledPairs
-from ..supervision.records import (
-    AbstractRecord,
-    Capability,
-    Key,
-    Number,
-    NumberBatch,
-    Questioned,
-    Row,
-)
+from ..supervision.records import AbstractRecord, Capability, Key, Number, Numbers, Questioned, Row
 from ..supervision.references import ReferencePoint, ReferenceSample
 from ..supervision.supervision import AbstractSupervision, Supply, ThetaDistribution
 from .losses import (
@@ -57,9 +49,9 @@ class AbstractMethod(eqx.Module):
     """A way to train a model."""
 
     @property
-    @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
         """What a model must offer."""
+        return frozenset(supervision.capability for supervision in self.supervisions)
 
     @property
     @abc.abstractmethod
@@ -79,7 +71,7 @@ class AbstractMethod(eqx.Module):
         """Weighted loss of one event."""
 
     @abc.abstractmethod
-    def losses_of(self, model: Questioned, x: Array, record: Any) -> NumberBatch:  # noqa: ANN401
+    def losses_of(self, model: Questioned, x: Array, record: Any) -> Numbers:  # noqa: ANN401
         """Weighted losses of a batch of events."""
 
     @abc.abstractmethod
@@ -94,11 +86,6 @@ class Method(AbstractMethod):
     name: str = eqx.field(static=True)
     supervision: AbstractSupervision
     loss: AbstractLoss
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What the supervision asks for."""
-        return frozenset({self.supervision.capability})
 
     @property
     def supervisions(self) -> tuple[AbstractSupervision, ...]:
@@ -117,7 +104,7 @@ class Method(AbstractMethod):
         """The record's question, answered, compared and weighted."""
         return record.weight * self.loss(record.ask(model, x), record.answer)
 
-    def losses_of(self, model: Questioned, x: Array, record: AbstractRecord) -> NumberBatch:
+    def losses_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Numbers:
         """The same for a batch."""
         return record.weight * jax.vmap(self.loss)(record.ask_all(model, x), record.answer)
 
@@ -143,11 +130,6 @@ class MixedMethod(AbstractMethod):
     def parts(self) -> list[tuple[float, Method]]:
         """Weights and methods."""
         return list(zip(self.weights, self.methods, strict=True))
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Those of all parts."""
-        return frozenset().union(*(method.capabilities for method in self.methods))
 
     @property
     def supervisions(self) -> tuple[AbstractSupervision, ...]:
@@ -192,7 +174,7 @@ class MixedMethod(AbstractMethod):
         parts = zip(self.weights, self.methods, record, strict=True)
         return jnp.stack([w * method.loss_of(model, x, r) for w, method, r in parts]).sum()
 
-    def losses_of(self, model: Questioned, x: Array, record: _Records) -> NumberBatch:
+    def losses_of(self, model: Questioned, x: Array, record: _Records) -> Numbers:
         """The same for a batch."""
         parts = zip(self.weights, self.methods, record, strict=True)
         terms = [w * method.losses_of(model, x, r) for w, method, r in parts]

@@ -36,7 +36,15 @@ from .defaults.sizes import choose_members
 from .draw import Records
 from .methods import AbstractMethod
 from .training.checks import check_targets
-from .training.members import (Problem, TrainedModel, derive_member_key, draw_weights, extract_weights, insert_weights, join_members)
+from .training.members import (
+    Problem,
+    TrainedModel,
+    derive_member_key,
+    draw_weights,
+    extract_weights,
+    insert_weights,
+    join_members,
+)
 from .training.options import Training
 from .training.train import train_members
 

@@ -9,15 +9,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from ..supervision.records import (
-    Capability,
-    Event,
-    EventBatch,
-    Number,
-    NumberBatch,
-    Theta,
-    ThetaBatch,
-)
+from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
 from .potential import AbstractModel, AbstractScoreModel
 
 
@@ -44,6 +36,6 @@ class RatioModel(AbstractModel):
         zeta = self.network(jnp.concatenate(parts))
         return zeta[0] - zeta[1]
 
-    def log_ratios(self, x: EventBatch, theta0: ThetaBatch, theta1: ThetaBatch) -> NumberBatch:
+    def log_ratios(self, x: EventBatch, theta0: Thetas, theta1: Thetas) -> Numbers:
         """Log ratios of a batch of events."""
         return jax.vmap(self.log_ratio)(x, theta0, theta1)

@@ -13,15 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..supervision.records import (
-    Capability,
-    Event,
-    EventBatch,
-    Number,
-    NumberBatch,
-    Theta,
-    ThetaBatch,
-)
+from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
 from .features.feature_map import AbstractFeatureMap
 from .networks.networks import AbstractFeedForward, AbstractPairNetwork
 from .theta_potential import ThetaPotential
@@ -140,7 +132,7 @@ class PotentialModel(AbstractScoreModel):
         across = jax.vmap(self.join, in_axes=(None, 0))
         return jax.vmap(across, in_axes=(0, None))(x_parts, theta_parts)
 
-    def log_ratios(self, x: EventBatch, theta0: ThetaBatch, theta1: ThetaBatch) -> NumberBatch:
+    def log_ratios(self, x: EventBatch, theta0: Thetas, theta1: Thetas) -> Numbers:
         """Log ratios of a batch of events."""
         values = self.potential_table(x, jnp.stack([theta0, theta1]))
         return values[0] - values[1]

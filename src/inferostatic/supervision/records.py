@@ -23,11 +23,11 @@ EventBatch = Float[Array, "batch x_dim"]
 #: One θ.
 Theta = Float[Array, " theta_dim"]
 #: One θ for each event of a batch.
-ThetaBatch = Float[Array, "batch theta_dim"]
+Thetas = Float[Array, "batch theta_dim"]
 #: A number for one event.
 Number = Float[Array, ""]
 #: A number for each event of a batch.
-NumberBatch = Float[Array, " batch"]
+Numbers = Float[Array, " batch"]
 
 
 class Capability(enum.Enum):
