@@ -192,7 +192,7 @@ class MatrixElement:
         # In float32 from here on, as the functions see it.
         z = undone(self.proposal.model.x_features, u.reshape(-1, u.shape[-1])).astype(np.float32)
         function = functools.partial(_jacobian, self.proposal.model.x_features)
-        jacobian = evaluate_in_calls(function, z).reshape(u.shape[:2])
+        jacobian = _evaluate_in_calls(function, z).reshape(u.shape[:2])
         repeated = np.repeat(x, count, axis=0)
         densities = [
             self.proposal.log_prob_anywhere(z, repeated).reshape(u.shape[:2]),
@@ -224,20 +224,19 @@ class MatrixElement:
     def _transfer(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         if self.transfer is not None:
             return self.transfer.log_prob_anywhere(x, z)
-        function = functools.partial(apply_to_rows, self.method.transfer)
-        return require_numbers(evaluate_in_calls(function, x, z), "transfer")
+        return evaluate_log_density(self.method.transfer, "transfer", x, z)
 
     def _latent(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """ln p(z; θ) of every draw of every event."""
         flat, repeated = _paired(z, theta)
-        function = functools.partial(apply_to_rows, self.method.latent_log_prob)
-        values = evaluate_in_calls(function, flat, repeated)
-        return require_numbers(values, "latent_log_prob").reshape(z.shape[:2])
+        function = self.method.latent_log_prob
+        values = evaluate_log_density(function, "latent_log_prob", flat, repeated)
+        return values.reshape(z.shape[:2])
 
     def _latent_score(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
         flat, repeated = _paired(z, theta)
         function = functools.partial(_slopes, self.method.latent_log_prob)
-        values = evaluate_in_calls(function, flat, repeated)
+        values = _evaluate_in_calls(function, flat, repeated)
         return values.reshape(*z.shape[:2], -1)
 
     def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
@@ -272,7 +271,19 @@ def _paired(z: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return z.reshape(-1, z.shape[-1]), np.repeat(theta, z.shape[1], axis=0)
 
 
-def evaluate_in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
+def evaluate_log_density(function: Any, name: str, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
+    """A user's function of all pairs of rows, which may be −∞ but neither NaN nor +∞."""
+    values = _evaluate_in_calls(functools.partial(_apply_to_rows, function), *tables)
+    bad = np.isnan(values) | np.isposinf(values)
+    if bad.any():
+        raise ValueError(
+            f"{name} is NaN or infinite for {bad.sum()} of {len(bad)} draws of z. It must be a "
+            "number for every z, and −∞ for those that cannot be."
+        )
+    return values
+
+
+def _evaluate_in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
     """`function` of many rows, always in calls of the same size, so that it is compiled once."""
     parts = []
     for start in range(0, len(tables[0]), CALL):
@@ -284,8 +295,7 @@ def evaluate_in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def apply_to_rows(function: Any, first: Array, second: Array) -> Array:  # noqa: ANN401
-    """The function of every pair of rows."""
+def _apply_to_rows(function: Any, first: Array, second: Array) -> Array:  # noqa: ANN401
     return jax.vmap(lambda a, b: jnp.asarray(function(a, b), jnp.float32))(first, second)
 
 
@@ -297,14 +307,3 @@ def _slopes(function: Any, z: Array, theta: Array) -> Array:  # noqa: ANN401
 @jax.jit
 def _jacobian(features: Any, z: Array) -> Array:  # noqa: ANN401
     return jax.vmap(lambda one: log_jacobian(features, one))(z)
-
-
-def require_numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """The values, which may be −∞ but neither NaN nor +∞."""
-    bad = np.isnan(values) | np.isposinf(values)
-    if bad.any():
-        raise ValueError(
-            f"{name} is NaN or infinite for {bad.sum()} of {len(bad)} draws of z. It must be a "
-            "number for every z, and −∞ for those that cannot be."
-        )
-    return values

@@ -18,13 +18,7 @@ from ..events.events import Events
 from ..inputs import Input, as_count, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
 from ..supervision.kernels import AbstractKernel, Delta
-from ..supervision.quadrature import (
-    Approximation,
-    KernelSum,
-    concatenate,
-    draw_standard,
-    kernel_sum,
-)
+from ..supervision.quadrature import Approximation, KernelSum, draw_standard, kernel_sum, merge
 from ..supervision.supervision import find_prior, refuse_discrete, trusted_region
 from ..tables import format_table
 from ..weights import effective_size
@@ -462,7 +456,7 @@ def _approximate(
             score = estimator.score(some_x, some_theta)
         parts.append(rule.approximate(phi.reshape(count, points), here, score, u))
         advance(count)
-    return concatenate(parts)
+    return merge(parts)
 
 
 def _averages(

@@ -1,7 +1,6 @@
 """`fit_matrix_element`: train what the matrix-element method needs, a proposal and a transfer."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -10,12 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..estimator.density import DensityEstimator
-from ..estimator.matrix_element import (
-    MatrixElement,
-    apply_to_rows,
-    evaluate_in_calls,
-    require_numbers,
-)
+from ..estimator.matrix_element import MatrixElement, evaluate_log_density
 from ..events.events import Events
 from ..events.latent import JointDensity, Latent
 from ..inputs import kind_of
@@ -96,5 +90,4 @@ def _check_functions(events: Events, z: np.ndarray, method: MEM) -> None:
         raise ValueError(
             f"transfer takes one event (x, z) and gives one number, of shape (); got {value.shape}."
         )
-    function = functools.partial(apply_to_rows, method.transfer)
-    require_numbers(evaluate_in_calls(function, events.x[:1000], z[:1000]), "transfer")
+    evaluate_log_density(method.transfer, "transfer", events.x[:1000], z[:1000])

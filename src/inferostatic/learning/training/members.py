@@ -93,18 +93,19 @@ def train_side_by_side(
     decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
     task = problem.build_task(template, maps, training, decay)
     result = train_members(task, weights, title=title)
-    return [
-        TrainedModel(
-            insert_weights(
-                eqx.tree_at(lambda m: m.x_features, template, shape.x_features),
-                result.weights[j : j + 1],
-            ),
-            shape,
-            select_member(result.history, j),
-            result.event_losses[j : j + 1],
+    trained = []
+    for j, shape in enumerate(shapes):
+        one = slice(j, j + 1)
+        own = eqx.tree_at(lambda m: m.x_features, template, shape.x_features)
+        history = dataclasses.replace(
+            result.history,
+            train_loss=result.history.train_loss[:, one],
+            validation_loss=result.history.validation_loss[:, one],
+            best_epoch=result.history.best_epoch[one],
         )
-        for j, shape in enumerate(shapes)
-    ]
+        model = insert_weights(own, result.weights[one])
+        trained.append(TrainedModel(model, shape, history, result.event_losses[one]))
+    return trained
 
 
 def join_members(first: TrainedModel, others: TrainedModel) -> TrainedModel:
@@ -131,17 +132,6 @@ def _put_beside(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     columns[: len(one), : one.shape[1]] = one
     columns[: len(two), one.shape[1] :] = two
     return columns
-
-
-def select_member(history: History, member: int) -> History:
-    """What happened to one of the members."""
-    one = slice(member, member + 1)
-    return dataclasses.replace(
-        history,
-        train_loss=history.train_loss[:, one],
-        validation_loss=history.validation_loss[:, one],
-        best_epoch=history.best_epoch[one],
-    )
 
 
 def derive_member_key(seed: int, member: int) -> Array:
