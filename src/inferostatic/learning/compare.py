@@ -31,7 +31,7 @@ from .defaults.trials import find_excess_and_error, wants_trials
 from .fit import fit
 from .methods import KCE, AbstractMethod, Method
 from .train_estimator import build_estimator
-from .training.members import MemberSetting, Problem, train_side_by_side
+from .training.members import LearningProblem, MemberSetting, train_side_by_side
 from .training.options import Training
 
 #: Part of the events that no setting is trained on.
@@ -249,7 +249,7 @@ def _fit_group(group: list[Setting], events: Events, seed: int) -> list[Abstract
         for architecture, plan in zip(architectures, plans, strict=True)
     ]
     title = f"training {len(group)} settings of {method}"
-    problem = Problem(method, dataset, split, seed)
+    problem = LearningProblem(method, dataset, split, seed)
     trained = train_side_by_side(problem, architectures[0], plans[0], settings, title=title)
     return [
         build_estimator(events, problem, *parts)

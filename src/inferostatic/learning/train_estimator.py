@@ -37,7 +37,7 @@ from .draw import Records
 from .methods import AbstractMethod
 from .training.checks import check_targets
 from .training.members import (
-    Problem,
+    LearningProblem,
     TrainedModel,
     derive_member_key,
     draw_weights,
@@ -73,7 +73,7 @@ def train_estimator(
     choice = resolve_method(events, method, options.start)
     dataset = build_dataset(events, choice.method)
     split = dataset.split(options.training.validation_fraction, options.seed)
-    problem = Problem(choice.method, dataset, split, options.seed)
+    problem = LearningProblem(choice.method, dataset, split, options.seed)
     architecture = _resolve_architecture(events, choice.method, len(dataset), options)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
     defaults = _resolve_defaults(problem, architecture, options)
@@ -107,7 +107,7 @@ def _resolve_architecture(
 
 
 def _resolve_defaults(
-    problem: Problem, architecture: AbstractArchitecture, options: FitOptions
+    problem: LearningProblem, architecture: AbstractArchitecture, options: FitOptions
 ) -> Defaults:
     """A started fit keeps its features; nothing is tried out for it."""
     if options.start is None:
@@ -121,7 +121,7 @@ def _resolve_defaults(
     return Defaults(architecture, complete, reasons)
 
 
-def _initialise(problem: Problem, defaults: Defaults, options: FitOptions) -> InitialModel:
+def _initialise(problem: LearningProblem, defaults: Defaults, options: FitOptions) -> InitialModel:
     """The weights of the start, or fresh ones for all members that are not trained yet."""
     start = options.start
     if start is not None:
@@ -137,7 +137,7 @@ def _initialise(problem: Problem, defaults: Defaults, options: FitOptions) -> In
     return InitialModel(template, shapes, weights if defaults.ready is None else weights[1:])
 
 
-def _train(problem: Problem, initial: InitialModel, defaults: Defaults) -> TrainedModel:
+def _train(problem: LearningProblem, initial: InitialModel, defaults: Defaults) -> TrainedModel:
     """Train the members that are not trained yet."""
     ready, training, weights = defaults.ready, defaults.training, initial.weights
     if ready is not None and len(weights) == 0:
@@ -153,7 +153,7 @@ def _train(problem: Problem, initial: InitialModel, defaults: Defaults) -> Train
 
 def build_estimator(
     events: Events | Records,
-    problem: Problem,
+    problem: LearningProblem,
     architecture: AbstractArchitecture,
     training: Training,
     trained: TrainedModel,

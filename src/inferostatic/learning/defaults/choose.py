@@ -4,7 +4,7 @@ import dataclasses
 
 from ...models.architecture import AbstractArchitecture
 from ...models.features.features import Automatic
-from ..training.members import Problem, TrainedModel
+from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training
 from .features import choose_features
 from .sizes import set_length
@@ -28,7 +28,7 @@ def complete_training(training: Training, events: int, training_events: int) -> 
 
 
 def choose_defaults(
-    problem: Problem, architecture: AbstractArchitecture, training: Training
+    problem: LearningProblem, architecture: AbstractArchitecture, training: Training
 ) -> Defaults:
     """The architecture with its features, and the training with its weight decay."""
     split = problem.split
@@ -51,7 +51,7 @@ def choose_defaults(
     return Defaults(architecture, complete, tuple(reasons), ready)
 
 
-def _plan_trials(problem: Problem, training: Training) -> Trials:
+def _plan_trials(problem: LearningProblem, training: Training) -> Trials:
     part = select_trial_events(problem)
     count = len(part.split.train)
     on_all = count == len(problem.split.train)

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from ...models.architecture import AbstractArchitecture
-from ..training.members import MemberSetting, Problem, TrainedModel, train_side_by_side
+from ..training.members import LearningProblem, MemberSetting, TrainedModel, train_side_by_side
 from ..training.options import Training
 
 #: Events up to which candidates are trained on all of them.
@@ -33,7 +33,7 @@ class Trials:
         on_all: whether these are all events, so that the best candidate can be kept.
     """
 
-    problem: Problem
+    problem: LearningProblem
     training: Training
     on_all: bool
 
@@ -65,7 +65,7 @@ def wants_trials(training: Training) -> bool:
     return training.epochs is None if training.choose is None else training.choose
 
 
-def select_trial_events(problem: Problem) -> Problem:
+def select_trial_events(problem: LearningProblem) -> LearningProblem:
     """The events that candidates are tried on; those for validation stay as they are."""
     dataset, split = problem.dataset, problem.split
     if len(dataset) <= TRY_ALL and dataset.in_memory:

@@ -50,7 +50,7 @@ class MemberSetting:
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
+class LearningProblem:
     """What is to be learned: a method, the events, their split, and the seed of all randomness."""
 
     method: AbstractMethod
@@ -75,7 +75,7 @@ class Problem:
 
 
 def train_side_by_side(
-    problem: Problem,
+    problem: LearningProblem,
     architecture: AbstractArchitecture,
     training: Training,
     settings: Sequence[MemberSetting],
