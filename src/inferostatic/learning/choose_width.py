@@ -208,6 +208,7 @@ def choose_width(
     stored_prior = find_prior(events)
     region = _find_simulated_region(estimator, events, stored_prior)
     target = stored_prior if prior is None else prior
+    _check_family(kernel)
     rules = _rules(kernel, widths, target, region, given=prior is not None)
     region = _common_region(rules, target, region, given=prior is not None)
     scale = target.centre_and_scale[1]
@@ -294,6 +295,15 @@ def _find_simulated_region(
 # Which widths, and where ----------------------------------------------------------------------
 
 
+def _check_family(kernel: object) -> None:
+    if isinstance(kernel, AbstractKernel) or not callable(kernel):
+        raise TypeError(
+            "kernel must be a family such as ist.Delta, without a width, or a function of the "
+            f"width such as lambda width: ist.Gaussian(width, truncation=3); got {kernel!r}. "
+            "Widths go to widths=."
+        )
+
+
 def _rules(
     kernel: KernelFamily, widths: Input | None, target: AbstractPrior, region: _Box, *, given: bool
 ) -> list[KernelSum]:
@@ -314,12 +324,6 @@ def _rules(
 
 
 def _kernel(family: KernelFamily, width: float | tuple[float, ...]) -> AbstractKernel:
-    if isinstance(family, AbstractKernel) or not callable(family):
-        raise TypeError(
-            "kernel must be a family such as ist.Delta, without a width, or a function of the "
-            f"width such as lambda width: ist.Gaussian(width, truncation=3); got {family!r}. "
-            "Widths go to widths=."
-        )
     try:
         made = family(width)
     except TypeError as error:
