@@ -30,7 +30,7 @@ def test_every_function_is_checked() -> None:
     ("function", "arguments"),
     [
         (_distribution, ([1.0],)),
-        (read_estimator, ([], {}, "file")),
+        (read_estimator, ([], {}, "file", None, {})),
         (solve_components, ([[1.0]], [[0]])),
         (chi2_quantile, ("0.9", 1)),
         (find_first_within_error, ([1.0], 1.0)),

@@ -58,6 +58,18 @@ _QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
 _OF_DENSITIES = ("log_prob", "sample")
 
 
+def broadcast_rows(tables: list[np.ndarray]) -> list[np.ndarray]:
+    """x and θ with equal numbers of rows, where one row serves for all."""
+    count = max(len(rows) for rows in tables)
+    if any(len(rows) not in (1, count) for rows in tables):
+        x, *thetas = tables
+        raise ValueError(
+            f"x has {len(x)} rows and theta {[len(t) for t in thetas]}; give one θ for each event, "
+            "one θ for all events, or one event for all θ."
+        )
+    return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in tables]
+
+
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class AbstractEstimator:
     """A trained model with everything needed to use, judge, save and continue it.
@@ -122,7 +134,6 @@ class AbstractEstimator:
         return header, arrays
 
     def __repr__(self) -> str:
-        """What it is, in a line."""
         losses = self.history.validation_loss
         loss = "" if not np.isfinite(losses).any() else f", validation loss {np.nanmin(losses):.4f}"
         return (
@@ -150,27 +161,16 @@ class AbstractEstimator:
 
     def _check(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
-        x_rows, *theta_rows = self._read(x, *thetas)
-        count = max(len(rows) for rows in (x_rows, *theta_rows))
-        for rows in (x_rows, *theta_rows):
-            if len(rows) not in (1, count):
-                raise ValueError(
-                    f"x has {len(x_rows)} rows and theta {[len(t) for t in theta_rows]}; give one "
-                    "θ for each event, one θ for all events, or one event for all θ."
-                )
-        self._check_region(x_rows, theta_rows)
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in (x_rows, *theta_rows)]
+        tables = self._read(x, *thetas)
+        rows = broadcast_rows(tables)
+        self._check_region(tables[0], tables[1:])
+        return rows
 
     def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with the right columns."""
         require_order(column_names(x), self.x_names, "x")
-        for theta in thetas:
-            require_order(column_names(theta), self.theta_names, "theta")
         x_rows = as_rows(x, "x", of="observables")
-        theta_rows = [as_floats(theta, "theta") for theta in thetas]
-        theta_rows = [t[None] if t.ndim == 1 else t for t in theta_rows]
-        for rows in theta_rows:
-            as_rows(rows, "theta", of="parameters")
+        theta_rows = [self._read_theta(theta) for theta in thetas]
         self._check_columns(x_rows, theta_rows)
         if min(len(rows) for rows in (x_rows, *theta_rows)) == 0:
             raise ValueError("there are no events to evaluate: x or theta has no rows.")
@@ -178,12 +178,15 @@ class AbstractEstimator:
         require_float32(x_rows, self.x_names, "x")
         return [x_rows, *theta_rows]
 
+    def _read_theta(self, theta: Input) -> np.ndarray:
+        require_order(column_names(theta), self.theta_names, "theta")
+        rows = as_floats(theta, "theta")
+        return as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
+
     def _check_region(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
         """Refuse θ that are no numbers, and warn outside the trained region."""
         for rows in thetas:
-            require_finite(rows, "theta", "Give finite parameters.")
-            require_float32(rows, self.theta_names, "theta")
-            self._warn_theta(rows)
+            self._check_theta(rows)
         self.warn_outside(x)
 
     def _check_columns(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
@@ -201,7 +204,9 @@ class AbstractEstimator:
             + (" For many values of one parameter use theta[:, None]." if flat else "")
         )
 
-    def _warn_theta(self, theta: np.ndarray) -> None:
+    def _check_theta(self, theta: np.ndarray) -> None:
+        require_finite(theta, "theta", "Give finite parameters.")
+        require_float32(theta, self.theta_names, "theta")
         low, high = self.region.theta_low, self.region.theta_high
         good = self.region.contains_theta(theta)
         if not good.all():
@@ -231,15 +236,19 @@ class AbstractEstimator:
     ) -> np.ndarray:
         """Evaluate in padded chunks within a bound on memory; members are averaged."""
         count = len(arrays[0])
-        # Few shapes, so few compilations: a power of two for small inputs, the bound for large.
-        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, power_of_two(count)))
+        rows = self._count_rows(count, memory_mb)
         parts = []
         for start in range(0, count, rows):
             chunk = [padded(array[start : start + rows], rows) for array in arrays]
             values = np.asarray(evaluate(question, over, self.model, *chunk))
             parts.append(values[: count - start])
         return np.concatenate(parts).astype(np.float64)
+
+    def _count_rows(self, count: int, memory_mb: float | None) -> int:
+        """Rows of one call; few shapes, so few compilations."""
+        # A power of two for small inputs, the bound for large.
+        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
+        return min(rows, max(FEWEST_ROWS, power_of_two(count)))
 
     def _deviation(
         self, question: str, arrays: list[np.ndarray], memory_mb: float | None
@@ -343,12 +352,7 @@ class Estimator(AbstractEstimator):
         )
 
     def spread(
-        self,
-        x: Input,
-        theta: Input,
-        theta1: Input | None = None,
-        *,
-        memory_mb: float | None = None,
+        self, x: Input, theta: Input, theta1: Input | None = None, *, memory_mb: float | None = None
     ) -> np.ndarray:
         """How far the members differ: their standard deviation, one network beside another.
 

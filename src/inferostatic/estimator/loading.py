@@ -22,6 +22,8 @@ from .estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstima
 from .history import HISTORY, REGION, History, Region
 from .matrix_element import MatrixElement
 
+_Parts = Mapping[str, Any]
+
 KINDS: dict[str, type[AbstractEstimator]] = {
     kind.__name__: kind for kind in (Estimator, DensityEstimator, ScoreEstimator, RatioEstimator)
 }
@@ -42,47 +44,11 @@ def load(
             stored (their `__qualname__`); the error for a missing one names it.
     """
     header, arrays = read_archive(path)
-    if header.get("kind") == MatrixElement.__name__:
-        return _read_matrix_element(header, arrays, Path(path), dict(supplied or {}))
-    return read_estimator(header, arrays, path, network, supplied)
-
-
-def read_estimator(
-    header: Mapping[str, Any],
-    arrays: Mapping[str, Any],
-    path: str | Path,
-    network: NetworkChoice | PairChoice | None = None,
-    supplied: Mapping[str, object] | None = None,
-) -> Any:  # noqa: ANN401
-    """The estimator that was `described`; `path` is where that was read."""
-    supplied = dict(supplied or {})
+    known = dict(supplied or {})
     try:
-        kind = KINDS[header["kind"]]
-        architecture = _architecture(header["architecture"], network, supplied)
-        shapes = restore(header["shapes"])
-        if not isinstance(shapes, Shapes):
-            raise TypeError(f"its shapes are {kind_of(shapes)}")
-        region = Region(**{field: arrays[f"region/{field}"] for field in REGION})
-        history = History(
-            **{field: arrays[f"history/{field}"] for field in HISTORY},
-            stopped=header["stopped"],
-            warnings=tuple(header["warnings"]),
-            choices=tuple(header.get("choices", ())),
-        )
-        model = _filled(architecture, shapes, arrays, path)
-        model = with_centring(model, restore(header.get("centring")))
-        return kind(
-            model=model,
-            architecture=architecture,
-            shapes=shapes,
-            method=restore(header["method"], supplied),
-            prior=restore(header["prior"], supplied),
-            region=region,
-            x_names=tuple(header["x_names"]),
-            theta_names=tuple(header["theta_names"]),
-            history=history,
-            training=restore(header.get("training")),
-        )
+        if header.get("kind") == MatrixElement.__name__:
+            return _read_matrix_element(header, arrays, path, known)
+        return read_estimator(header, arrays, path, network, known)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(
             f"{path} is an inferostatic model file, but parts of it are missing or malformed "
@@ -90,45 +56,63 @@ def read_estimator(
         ) from error
 
 
+def read_estimator(
+    header: _Parts,
+    arrays: _Parts,
+    path: str | Path,
+    network: NetworkChoice | PairChoice | None,
+    supplied: _Parts,
+) -> Any:  # noqa: ANN401
+    """The estimator that was `described`; `path` is where that was read."""
+    kind = KINDS[header["kind"]]
+    architecture = _architecture(header["architecture"], network, supplied)
+    shapes = restore(header["shapes"])
+    if not isinstance(shapes, Shapes):
+        raise TypeError(f"its shapes are {kind_of(shapes)}")
+    region = Region(**{field: arrays[f"region/{field}"] for field in REGION})
+    history = History(
+        **{field: arrays[f"history/{field}"] for field in HISTORY},
+        stopped=header["stopped"],
+        warnings=tuple(header["warnings"]),
+        choices=tuple(header.get("choices", ())),
+    )
+    model = _filled(architecture, shapes, arrays, path)
+    model = with_centring(model, restore(header.get("centring")))
+    return kind(
+        model=model,
+        architecture=architecture,
+        shapes=shapes,
+        method=restore(header["method"], supplied),
+        prior=restore(header["prior"], supplied),
+        region=region,
+        x_names=tuple(header["x_names"]),
+        theta_names=tuple(header["theta_names"]),
+        history=history,
+        training=restore(header.get("training")),
+    )
+
+
 def _read_matrix_element(
-    header: dict[str, Any], arrays: dict[str, Any], path: Path, supplied: Mapping[str, object]
+    header: _Parts, arrays: _Parts, path: str | Path, supplied: _Parts
 ) -> MatrixElement:
     """What `MatrixElement.save` wrote."""
-    try:
-        parts = {
-            name: read_estimator(
-                header[name],
-                {
-                    key.removeprefix(f"{name}/"): array
-                    for key, array in arrays.items()
-                    if key.startswith(f"{name}/")
-                },
-                path,
-                supplied=supplied,
-            )
-            for name in ("proposal", "transfer")
-            if name in header
-        }
-        return MatrixElement(
-            method=restore(header["method"], supplied),
-            transfer=parts.get("transfer"),
-            proposal=parts["proposal"],
-            x_names=tuple(header["x_names"]),
-            theta_names=tuple(header["theta_names"]),
-            theta_low=arrays["low"],
-            theta_high=arrays["high"],
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is an inferostatic model file, but parts of it are missing or malformed "
-            f"({type(error).__name__}: {error}); save it again."
-        ) from error
+    parts: dict[str, Any] = {}
+    for name in {"proposal", "transfer"} & header.keys():
+        own = {k.removeprefix(f"{name}/"): a for k, a in arrays.items() if k.startswith(f"{name}/")}
+        parts[name] = read_estimator(header[name], own, path, None, supplied)
+    return MatrixElement(
+        method=restore(header["method"], supplied),
+        transfer=parts.get("transfer"),
+        proposal=parts["proposal"],
+        x_names=tuple(header["x_names"]),
+        theta_names=tuple(header["theta_names"]),
+        theta_low=arrays["low"],
+        theta_high=arrays["high"],
+    )
 
 
 def _architecture(
-    described: object,
-    network: NetworkChoice | PairChoice | None,
-    supplied: Mapping[str, object],
+    described: object, network: NetworkChoice | PairChoice | None, supplied: _Parts
 ) -> AbstractArchitecture:
     """The stored architecture, with user-written parts of its network supplied again."""
     architecture = restore(described, supplied)
@@ -147,7 +131,7 @@ def _architecture(
 
 
 def _filled(
-    architecture: AbstractArchitecture, shapes: Shapes, arrays: Mapping[str, Any], path: str | Path
+    architecture: AbstractArchitecture, shapes: Shapes, arrays: _Parts, path: str | Path
 ) -> AbstractModel:
     """The architecture's model with the stored weights in place."""
     model = architecture.build(shapes, key=jax.random.key(0))

@@ -23,8 +23,7 @@ from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...supervision.supervision import ThetaDistribution
 from ...world.priors.prior import AbstractPrior
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 
 #: Events from which features are learned; more would not change them.
 FEATURE_EVENTS = 200_000
@@ -52,7 +51,6 @@ class ShuffledRows(AbstractTrainingRows):
     rows: np.ndarray
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.rows)
 
     def some(self, number: int) -> np.ndarray:
@@ -100,12 +98,12 @@ class AbstractDataset(eqx.Module):
         low, high: the region of θ where the trained model can be trusted.
     """
 
-    x: eqx.AbstractVar[np.ndarray]
-    weight: eqx.AbstractVar[np.ndarray]
-    prior: eqx.AbstractVar[AbstractPrior]
-    distribution: eqx.AbstractVar[ThetaDistribution | None]
-    low: eqx.AbstractVar[np.ndarray]
-    high: eqx.AbstractVar[np.ndarray]
+    x: np.ndarray
+    weight: np.ndarray
+    prior: AbstractPrior
+    distribution: ThetaDistribution | None
+    low: np.ndarray
+    high: np.ndarray
 
     @property
     @abc.abstractmethod
@@ -130,7 +128,6 @@ class AbstractDataset(eqx.Module):
         """Everything with its features; members that differ in them have an axis of their own."""
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.weight)
 
     def select(self, train: np.ndarray, validation: np.ndarray) -> tuple["AbstractDataset", Split]:

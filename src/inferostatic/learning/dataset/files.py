@@ -15,8 +15,6 @@ import numpy as np
 from ...memory_map import read_rows, require_whole
 from ...models.features.feature_map import AbstractFeatureMap
 from ...supervision.records import Row
-from ...supervision.supervision import ThetaDistribution
-from ...world.priors.prior import AbstractPrior
 from .dataset import (
     AbstractDataset,
     AbstractExampleSource,
@@ -25,8 +23,7 @@ from .dataset import (
     compute_features,
     count_validation_events,
 )
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 from .memory import MemoryDataset
 
 #: Rows in a chunk, at most: many enough for a disk to read at once.
@@ -58,7 +55,6 @@ class Chunks(AbstractTrainingRows):
     seed: int
 
     def __len__(self) -> int:
-        """Number of training rows."""
         return self.count - len(self.held)
 
     def some(self, number: int) -> np.ndarray:
@@ -163,7 +159,6 @@ class FileExamples(AbstractExampleSource):
     maps: tuple[AbstractFeatureMap, ...]
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.x)
 
     @property
@@ -214,12 +209,6 @@ def read_ahead(read: Callable[[int], Piece], count: int) -> Generator[Piece]:
 class FileDataset(AbstractDataset):
     """Stored events that stay in memory-mapped files."""
 
-    x: np.ndarray
-    weight: np.ndarray
-    prior: AbstractPrior
-    distribution: ThetaDistribution | None
-    low: np.ndarray
-    high: np.ndarray
     rows: FileRows
 
     @property
@@ -241,15 +230,10 @@ class FileDataset(AbstractDataset):
 
     def subset(self, index: np.ndarray) -> MemoryDataset:
         """Some of the events, in memory."""
-        return MemoryDataset(
-            np.asarray(read_rows(self.x, index), np.float32),
-            np.asarray(read_rows(self.weight, index), np.float64),
-            self.prior,
-            self.distribution,
-            self.low,
-            self.high,
-            self.rows.take(index),
-        )
+        x = np.asarray(read_rows(self.x, index), np.float32)
+        weight = np.asarray(read_rows(self.weight, index), np.float64)
+        rest = self.prior, self.distribution, self.low, self.high
+        return MemoryDataset(x, weight, *rest, self.rows.take(index))
 
     def examples(self, maps: Sequence[AbstractFeatureMap]) -> FileExamples:
         """The events, whose features are computed as they are read."""

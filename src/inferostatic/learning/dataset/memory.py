@@ -1,5 +1,6 @@
 """Events or fixed records in memory."""
 
+import dataclasses
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -10,8 +11,6 @@ import numpy as np
 
 from ...models.features.feature_map import AbstractFeatureMap
 from ...supervision.records import Row
-from ...supervision.supervision import ThetaDistribution
-from ...world.priors.prior import AbstractPrior
 from .dataset import (
     AbstractDataset,
     AbstractExampleSource,
@@ -21,8 +20,7 @@ from .dataset import (
     compute_features,
     count_validation_events,
 )
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 
 #: Numbers (features, candidates, …) that one compiled call may hold as supervised batches. A whole
 #: epoch in one call is best, and usually fits.
@@ -36,7 +34,6 @@ class MemoryExamples(AbstractExampleSource):
     own_features: bool = eqx.field(static=True)
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.all)
 
     @property
@@ -60,12 +57,6 @@ class MemoryExamples(AbstractExampleSource):
 class MemoryDataset(AbstractDataset):
     """Stored events (`rows`, supervised fresh in every epoch) or fixed `records`, in memory."""
 
-    x: np.ndarray
-    weight: np.ndarray
-    prior: AbstractPrior
-    distribution: ThetaDistribution | None
-    low: np.ndarray
-    high: np.ndarray
     rows: Row | None = None
     records: Any = None
 
@@ -86,16 +77,8 @@ class MemoryDataset(AbstractDataset):
     def subset(self, index: np.ndarray) -> "MemoryDataset":
         """Some of the events."""
         records, rows = jax.tree.map(lambda leaf: leaf[index], (self.records, self.rows))
-        return MemoryDataset(
-            self.x[index],
-            self.weight[index],
-            self.prior,
-            self.distribution,
-            self.low,
-            self.high,
-            rows,
-            records,
-        )
+        x, weight = self.x[index], self.weight[index]
+        return dataclasses.replace(self, x=x, weight=weight, rows=rows, records=records)
 
     def examples(self, maps: Sequence[AbstractFeatureMap]) -> MemoryExamples:
         """Everything with its features."""

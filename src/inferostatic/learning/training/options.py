@@ -99,18 +99,14 @@ class Training:
     progress_bar: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
         for name in ("epochs", "batch_size", "patience"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-        numbers = {
-            name: getattr(self, name)
-            for name in ("learning_rate", "weight_decay", "validation_fraction", "clip")
-            if not (name in ("clip", "weight_decay") and getattr(self, name) is None)
-        }
-        for name, value in numbers.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
+        for name in ("learning_rate", "weight_decay", "validation_fraction", "clip"):
+            value = getattr(self, name)
+            left_out = value is None and name in ("clip", "weight_decay")
+            if isinstance(value, bool) or not (left_out or isinstance(value, int | float)):
                 raise TypeError(f"{name} must be a number; got {value!r}.")
         if not isinstance(self.schedule, AbstractSchedule):
             raise TypeError(
@@ -156,11 +152,7 @@ def count_steps(training: Training, training_events: int) -> int:
 def _decay(decays: jnp.ndarray) -> optax.GradientTransformationExtraArgs:
     """Decay towards zero, with a strength given at every update."""
 
-    def start(params: Any) -> optax.EmptyState:  # noqa: ANN401
-        del params
-        return optax.EmptyState()
-
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:  # noqa: ANN401
         return updates + extra["decay"] * decays * params, state
 
-    return optax.GradientTransformationExtraArgs(start, update)
+    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)

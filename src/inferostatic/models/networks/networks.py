@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...serial import known, register
+from ...supervision.records import Number, Theta
 
 #: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
@@ -88,11 +89,11 @@ class AbstractPairNetwork(eqx.Module):
         """What is needed of one event."""
 
     @abc.abstractmethod
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What is needed of one θ."""
 
     @abc.abstractmethod
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The potential."""
 
 
@@ -211,22 +212,19 @@ def _check_elementwise(activation: Activation) -> None:
     """Refuse functions that mix units, such as softmax: `with_tangents` relies on σ'(z) alone."""
     if any(activation is ours for ours in _ACTIVATIONS.values()):
         return
+    remedy = (
+        "an MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
+        "write your own network, a function (in_size, out_size, *, key)."
+    )
     z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
     try:
         one_by_one = jnp.stack([activation(unit) for unit in z])
         same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
     except (TypeError, IndexError, ValueError) as error:
-        raise TypeError(
-            f"the activation {activation!r} could not be applied to single numbers ({error}); an "
-            "MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
-            "write your own network, a function (in_size, out_size, *, key)."
-        ) from error
+        wrong = f"could not be applied to single numbers ({error})"
+        raise TypeError(f"the activation {activation!r} {wrong}; {remedy}") from error
     if not same:
-        raise TypeError(
-            f"the activation {activation!r} mixes units; an MLP takes elementwise JAX functions "
-            "such as jax.nn.silu. For layers that mix units write your own network, a function "
-            "(in_size, out_size, *, key)."
-        )
+        raise TypeError(f"the activation {activation!r} mixes units; {remedy}")
 
 
 @known
@@ -280,7 +278,6 @@ class Residual(eqx.Module):
     output_bias: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        """Positive whole numbers."""
         for name, value in (("width", self.width), ("blocks", self.blocks)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
@@ -305,5 +302,4 @@ class Residual(eqx.Module):
 
 def parameter_count(network: Any) -> int:  # noqa: ANN401
     """Number of trainable numbers."""
-    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
-    return sum(int(np.prod(leaf.shape)) for leaf in leaves)
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)))
