@@ -30,12 +30,13 @@ from ..inputs import (
     warn_user,
 )
 from ..models.architecture import AbstractArchitecture, Shapes
-from ..models.members import evaluate, grid, mean, standard_deviation
+from ..models.members import evaluate, grid, keep_members, mean, standard_deviation
 from ..models.memory_footprint import bytes_of, one_member, vector
 from ..models.potential import AbstractModel, AbstractScoreModel, PotentialModel
 from ..serial import describe
 from ..world.priors.prior import AbstractPrior
 from .history import HISTORY, REGION, History, Region
+from .measured_mean import MeasuredMean
 
 #: Fraction of events beyond the training range of some observable that calls for a warning.
 TOLERATED_OUTSIDE = 0.01
@@ -84,6 +85,9 @@ class AbstractEstimator:
         x_names, theta_names: names of the columns.
         history: losses and why training stopped.
         training: how it was trained, with all defaults filled in.
+        score_bias: the mean of a potential's score at each θ, measured by events that had no part
+            in the training; None where there are none.
+        x_mean: means of the observables, brought to a bounded range, at each θ; likewise.
     """
 
     model: AbstractModel
@@ -96,6 +100,8 @@ class AbstractEstimator:
     theta_names: tuple[str, ...]
     history: History
     training: Any = None
+    score_bias: MeasuredMean | None = None
+    x_mean: MeasuredMean | None = None
 
     @property
     def members(self) -> int:
@@ -127,6 +133,8 @@ class AbstractEstimator:
             "choices": self.history.choices,
             "training": describe(self.training),
             "centring": describe(getattr(self.model, "centring", None)),
+            "score_bias": describe(self.score_bias),
+            "x_mean": describe(self.x_mean),
         }
         arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
         arrays |= {f"region/{f}": getattr(self.region, f) for f in REGION}
@@ -369,6 +377,12 @@ class Estimator(AbstractEstimator):
         if theta1 is None:
             return self._deviation("score", self._check(x, theta), memory_mb)
         return self._deviation("log_ratio", self._check(x, theta, theta1), memory_mb)
+
+    def member_scores(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """The score by each member at one θ, shape (n, members, d), of events already checked."""
+        thetas = np.broadcast_to(theta, (len(x), len(theta)))
+        arrays = [np.asarray(part, np.float32) for part in (x, thetas)]
+        return self._map("score", arrays, None, over=keep_members)
 
 
 class ScoreEstimator(AbstractEstimator):

@@ -89,6 +89,8 @@ def read_estimator(
         theta_names=tuple(header["theta_names"]),
         history=history,
         training=restore(header.get("training")),
+        score_bias=restore(header.get("score_bias")),
+        x_mean=restore(header.get("x_mean")),
     )
 
 

@@ -20,7 +20,7 @@ from ..events.events import Events
 from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
 from ..supervision.candidates import CandidateSets
-from .dataset.dataset import AbstractDataset
+from .dataset.dataset import NO_ROWS, AbstractDataset
 from .defaults.trials import wants_trials
 from .draw import Records
 from .methods import AbstractMethod
@@ -75,19 +75,21 @@ def centre_score(
     *,
     seed: int,
     afresh: bool = True,
+    test: np.ndarray = NO_ROWS,
 ) -> tuple[Estimator, Centring]:
     """The estimator with a B(θ) subtracted that brings the mean score at every θ close to 0.
 
     What was subtracted before is forgotten. Where `afresh` is false it is kept, and only the record
-    counts.
+    counts. Rows in `test` are left out.
     """
     bare = estimator
     if afresh:
         bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
     rng = np.random.default_rng(np.random.SeedSequence([seed, 20]))
-    if len(x) > MOST_EVENTS:
-        some = np.sort(rng.choice(len(x), MOST_EVENTS, replace=False))
-        x, theta, weight = x[some], theta[some], weight[some]
+    rows = np.delete(np.arange(len(x)), test)
+    if len(rows) > MOST_EVENTS:
+        rows = np.sort(rng.choice(rows, MOST_EVENTS, replace=False))
+    x, theta, weight = x[rows], theta[rows], weight[rows]
     theta = np.asarray(theta, np.float64)
     box = theta.min(axis=0), theta.max(axis=0)
     score = bare.score(x, theta)
@@ -127,8 +129,9 @@ def centre_after_training(
     dataset: AbstractDataset,
     training: Training,
     seed: int,
+    test: np.ndarray,
 ) -> AbstractEstimator:
-    """The estimator centred on the events it was trained on, where that is wanted and possible."""
+    """The estimator centred on all events but the test events, where wanted and possible."""
     if not isinstance(estimator, Estimator) or isinstance(estimator, DensityEstimator):
         return estimator
     if not isinstance(events, Events) or not wants_centring(
@@ -137,7 +140,7 @@ def centre_after_training(
         return estimator
     # Reference events, which may follow the others, have no θ of their own.
     x, weight = dataset.x[: len(events)], dataset.weight[: len(events)]
-    result, record = centre_score(estimator, x, events.theta, weight, seed=seed)
+    result, record = centre_score(estimator, x, events.theta, weight, seed=seed, test=test)
     reason = "not centred: the mean score at θ cannot be distinguished from 0"
     if record.terms:
         reason = (

@@ -34,6 +34,7 @@ from .dataset.dataset import AbstractDataset
 from .defaults.choose import Defaults, choose_defaults, complete_training
 from .defaults.sizes import choose_members
 from .draw import Records
+from .measure_bias import choose_test_rows, measure_on_rows
 from .methods import AbstractMethod
 from .training.checks import check_targets
 from .training.members import (
@@ -72,9 +73,10 @@ def train_estimator(
     """Train a model on these events, by the default method where there is none."""
     choice = resolve_method(events, method, options.start)
     dataset = build_dataset(events, choice.method)
-    split = dataset.split(options.training.validation_fraction, options.seed)
-    problem = LearningProblem(choice.method, dataset, split, options.seed)
     architecture = _resolve_architecture(events, choice.method, len(dataset), options)
+    test = choose_test_rows(events, architecture, options.training)
+    split = dataset.split(options.training.validation_fraction, options.seed, test)
+    problem = LearningProblem(choice.method, dataset, split, options.seed)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
     defaults = _resolve_defaults(problem, architecture, options)
     initial = _initialise(problem, defaults, options)
@@ -86,7 +88,10 @@ def train_estimator(
     )
     trained = dataclasses.replace(trained, history=history)
     estimator = build_estimator(events, problem, defaults.architecture, defaults.training, trained)
-    return centre_after_training(estimator, events, dataset, options.training, options.seed)
+    estimator = centre_after_training(
+        estimator, events, dataset, options.training, options.seed, test
+    )
+    return measure_on_rows(estimator, events, test)
 
 
 def _resolve_architecture(

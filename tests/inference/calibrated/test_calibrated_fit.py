@@ -351,11 +351,6 @@ def test_what_a_calibrated_fit_cannot_use_is_refused(wrong, calibration, observe
         calibrated_fit(likelihood, observed, events=calibration)
     with pytest.raises(ValueError, match="one channel"):
         calibrated_fit(likelihood + likelihood, events=calibration)
-    with pytest.raises(ValueError, match="uses no rate"):
-        calibrated_fit(
-            ist.Likelihood(wrong, observed, rate=lambda theta: 400 + 0 * theta[0]),
-            events=calibration,
-        )
     with pytest.raises(TypeError, match="a likelihood, or an estimator and events x"):
         calibrated_fit(wrong, events=calibration)
 

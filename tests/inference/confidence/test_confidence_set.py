@@ -260,6 +260,7 @@ class AcceptingTest(AbstractPointTest):
 class AcceptEverything(AbstractConfidenceMethod):
     name: ClassVar[str] = "everything"
     random: ClassVar[bool] = True
+    trusts_potential: ClassVar[bool] = False
 
     def prepare(self, likelihood, observed, *, seed):
         return AcceptingTest()
@@ -288,7 +289,7 @@ def test_questions_to_a_set_that_make_no_sense_are_refused():
         result.contains([0.0, 9.0])
     far = confidence_set(estimator, x, grid=[[2.0, 2.0]])
     with pytest.warns(UserWarning, match="no point of the grid is accepted"):
-        assert np.isnan(far.interval()).all()
+        assert np.isnan(far.hull()).all()
     assert "no point accepted" in repr(far)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -167,7 +167,7 @@ def calibrated_fit(
     the first estimate; without them, that range is the trained region.
 
     Args:
-        likelihood: `ist.Likelihood(estimator, x, …)` with weights, constraints, fixed parameters
+        likelihood: `ist.Likelihood(estimator, x, …)` with weights, rate, constraints, fixed values
             and bounds; or in its place a trained potential or score network, or several that were
             trained on different events, followed by `x`.
         x: observed events, shape (n, D), all made at one unknown θ.
@@ -185,11 +185,11 @@ def calibrated_fit(
         )
     estimators: Any = likelihood
     if isinstance(likelihood, Likelihood):
-        estimators = _estimators_of(likelihood, x)
+        estimators = estimators_of(likelihood, x)
     calibration = _as_calibration(estimators, events)
     score = AveragedScore.of(estimators) if calibration is None else calibration.score
     if isinstance(likelihood, Likelihood):
-        data = _data_of(likelihood)
+        data = data_of(likelihood)
     elif x is None:
         raise TypeError("calibrated_fit takes a likelihood, or an estimator and events x.")
     else:
@@ -204,28 +204,31 @@ def calibrated_fit(
     )
 
 
-def _estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
+def estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
+    """Those of the one channel, whose events it holds already."""
     if x is not None:
         raise TypeError("the likelihood holds the observed events already; leave out x.")
-    channel, *others = likelihood.model.channels
-    if others:
-        raise ValueError("calibrated_fit takes one channel; fit the channels one by one.")
-    if channel.rate is not None:
-        raise ValueError(
-            "calibrated_fit compares means of scores and uses no rate; leave it out, or use "
-            "ist.confidence_set with ist.Neyman(simulator), which covers with a rate as well."
-        )
+    if len(likelihood.model.channels) > 1:
+        raise ValueError("a calibration takes one channel; fit the channels one by one.")
     return list(likelihood.estimators)
 
 
-def _data_of(likelihood: Likelihood) -> ObservedData:
-    """Observed events, and what the user set of bounds, fixed values and constraints."""
+def data_of(likelihood: Likelihood) -> ObservedData:
+    """Observed events, their rate, and what the user set of bounds, values and constraints."""
     # The trained region is no bound here: events may be simulated beyond it.
     low, high = likelihood.bounds
     low = np.where(likelihood.free, np.nan_to_num(low, nan=-np.inf), likelihood.low)
     high = np.where(likelihood.free, np.nan_to_num(high, nan=np.inf), likelihood.high)
     known, data = likelihood.model.constraints, likelihood.data
-    return ObservedData(data.x[0][0], data.weight[0][0], low, high, known.mean, known.precision)
+    return ObservedData(
+        data.x[0][0],
+        data.weight[0][0],
+        low,
+        high,
+        known.mean,
+        known.precision,
+        likelihood.model.channels[0].rate,
+    )
 
 
 def _as_calibration(estimator: Any, events: Any) -> ScoreCalibration | None:  # noqa: ANN401
@@ -270,17 +273,16 @@ def fit_calibrated(
     The score is that of the calibration where there is one; a simulation near the estimate takes
     the place of its stored events.
     """
-    walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
-    data = data.clip_bounds(*walls, score.names)
-    _require_enough(data)
-    if simulation is not None:
-        start = np.clip(_find_first(score, data, calibration), data.low, data.high)
-        seed = as_seed(0 if seed is None else seed)
-        solution = fit_nearby(simulation, score, data, start, seed=seed, progress_bar=progress_bar)
-    else:
-        assert calibration is not None
-        solution = _fit_stored(calibration, data)
+    solution, walls = solve_calibrated(
+        score,
+        data,
+        calibration=calibration,
+        simulation=simulation,
+        seed=seed,
+        progress_bar=progress_bar,
+    )
     theta, test = solution.theta, solution.test
+    data = test.data
     _warn_at_edge(theta, data, walls, score.names)
     covariance = test.covariance(theta)
     with np.errstate(invalid="ignore"):
@@ -297,6 +299,28 @@ def fit_calibrated(
         names=score.names,
         _test=test,
     )
+
+
+def solve_calibrated(
+    score: AveragedScore,
+    data: ObservedData,
+    *,
+    calibration: ScoreCalibration | None = None,
+    simulation: NearbySimulation | None = None,
+    seed: int | None = None,
+    progress_bar: bool | None = None,
+) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
+    """The estimate with its test, and the walls of the region where it was looked for."""
+    walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
+    data = data.clip_bounds(*walls, score.names)
+    _require_enough(data)
+    if simulation is None:
+        assert calibration is not None
+        return _fit_stored(calibration, data), walls
+    start = np.clip(_find_first(score, data, calibration), data.low, data.high)
+    seed = as_seed(0 if seed is None else seed)
+    found = fit_nearby(simulation, score, data, start, seed=seed, progress_bar=progress_bar)
+    return found, walls
 
 
 def _require_enough(data: ObservedData) -> None:

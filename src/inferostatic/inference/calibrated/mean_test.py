@@ -4,7 +4,7 @@ Some statistics, as many as parameters, have observed means, and their expected 
 known from simulated events. The deviation in units of its error, squared, is a χ² with as many
 degrees of freedom as there are parameters if θ is true. With some parameters fixed and the others
 chosen as the data like them best, it has as many as are fixed. Gaussian constraints of parameters
-add their own squared deviations.
+and the number of events, where a rate is known, add their own squared deviations.
 """
 
 import dataclasses
@@ -44,11 +44,6 @@ class MeanTest:
         """Indices of the parameters that the bounds leave free."""
         return self.data.free.tolist()
 
-    @property
-    def constrained(self) -> np.ndarray:
-        """Indices of the parameters that have a constraint."""
-        return np.flatnonzero(self.data.constraint_precision)
-
     def errors(self, theta: np.ndarray, *, simulation: bool = True) -> np.ndarray:
         """Covariance of observed minus expected means, with the error of the latter or without."""
         white = self.covariance_of.whitening(theta[None])[0]
@@ -62,10 +57,7 @@ class MeanTest:
         """
         root = np.linalg.cholesky(self.errors(theta)) if root is None else root
         deviation = np.linalg.solve(root, self.observed - self.mean(theta)[0])
-        if not len(self.constrained):
-            return deviation
-        precision, away = self.data.constraint_precision, self.data.constraint_mean - theta
-        return np.concatenate([deviation, (np.sqrt(precision) * away)[self.constrained]])
+        return np.concatenate([deviation, self.data.side_residual(theta)])
 
     def chi2(self, theta: np.ndarray) -> float:
         """The sum of squared residuals."""
@@ -74,8 +66,7 @@ class MeanTest:
     def slopes(self, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
         """Of the expected means and constraints in units of their errors, shape (d + c, d)."""
         whitened = np.linalg.solve(root, self.mean.slopes(theta))
-        constraints = np.diag(np.sqrt(self.data.constraint_precision))[self.constrained]
-        return np.concatenate([whitened, constraints])
+        return np.concatenate([whitened, self.data.side_slopes(theta)])
 
     def response(self, theta: np.ndarray) -> np.ndarray:
         """∂θ̂/∂ of means and constraints in units of their errors, shape (d, d + c).
@@ -113,7 +104,7 @@ class MeanTest:
         point = np.clip(point, self.data.low + inside, self.data.high - inside)
         # With all parameters free there is a θ where nothing is left, in whatever unit. One that
         # changes with θ would lead away from it, to where the means are hardly known.
-        overdetermined = len(free) < len(start) or len(self.constrained) > 0
+        overdetermined = len(free) < len(start) or len(self.data.side_residual(point)) > 0
         for _ in range(ROUNDS if overdetermined and not fixed else 1):
             unit = None if fixed else np.linalg.cholesky(self.errors(point))
             point = self._least_squares(point, free, unit)
@@ -186,7 +177,7 @@ class MeanTest:
             while not (beyond := above(outer) > 0) and outer != edge:
                 inner, reach = outer, 1.3 * reach
                 outer = float(np.clip(best[j] + sign * reach, low, high))
-            ends.append(_find_root(above, inner, outer, 1e-3 * error) if beyond else outer)
+            ends.append(find_root(above, inner, outer, 1e-3 * error) if beyond else outer)
         return ends[0], ends[1]
 
     def trace_outline(
@@ -211,12 +202,12 @@ class MeanTest:
             while above(far, direction) < 0 and far < 20 * np.sqrt(bound):
                 far *= 1.5
             if above(far, direction) > 0:
-                far = _find_root(partial(above, direction=direction), 0, far, 1e-3)
+                far = find_root(partial(above, direction=direction), 0, far, 1e-3)
             outline.append(go(far, direction))
         return np.array(outline)
 
 
-def _find_root(f: Callable[[float], float], first: float, last: float, tolerance: float) -> float:
+def find_root(f: Callable[[float], float], first: float, last: float, tolerance: float) -> float:
     """Where a function changes its sign."""
     from scipy.optimize import brentq
 

@@ -237,7 +237,8 @@ def find_bound(score: AveragedScore, data: ObservedData, theta: np.ndarray) -> n
     scores = np.asarray(score(data.x, theta), np.float64)
     away = scores - data.average(scores)
     information = (away * data.share[:, None]).T @ away * data.size / (data.size - 1)
-    information += np.diag(data.constraint_precision) / data.size
+    slopes = data.side_slopes(theta)
+    information += slopes.T @ slopes / data.size
     bound, block = np.zeros_like(information), np.ix_(data.free, data.free)
     bound[block] = np.linalg.pinv(information[block]) / data.size
     return bound

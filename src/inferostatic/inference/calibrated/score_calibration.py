@@ -102,7 +102,8 @@ class ScoreCalibration:
         """By the stored events, with an anchor near θ."""
         low, high = self.score.low, self.score.high
         width = (high - low) / CELLS
-        anchor = low + (np.clip((theta - low) // width, 0, CELLS - 1) + 0.5) * width
+        cell = np.divide(theta - low, width, out=np.zeros_like(theta), where=width > 0)
+        anchor = low + (np.clip(np.floor(cell), 0, CELLS - 1) + 0.5) * width
         key = anchor.tobytes()
         if key not in self._known:
             self._known[key] = self._learn(anchor)

@@ -5,6 +5,7 @@ found is a method of its own: `Wilks` or `Neyman`, or another one beside them.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -13,14 +14,20 @@ from scipy import special
 from ...inputs import Input, as_seed, kind_of, warn_user
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level, as_point, parameter_indices
-from ..lattice import hull, lattice
+from ..lattice import hull as lattice_hull
+from ..lattice import lattice
+from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
+from ..likelihood.observed_check import judge_observed, judge_result
 from ..likelihood.short_form import of_likelihood
 from .grids import WHOLE_LEVEL, Tested, Tester, lay_grid, read_grid
 from .method import AbstractConfidenceMethod
 from .observed_fit import fit_observed
 from .wilks import Wilks
+
+#: What to do about a bias.
+CURE = "ist.Neyman(simulator) or ist.calibrated_fit, which hold for any network"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -39,6 +46,7 @@ class ConfidenceSet:
         level: used where none is given.
         converged: whether the best fit was found.
         notes: how the p-values were found.
+        bias: of the best fit by the learned score, where the method trusts it; None otherwise.
         axes: of a grid that is a lattice, one array for each parameter of interest.
     """
 
@@ -53,20 +61,32 @@ class ConfidenceSet:
     level: float
     converged: bool
     notes: tuple[str, ...]
+    bias: LearnedBias | None
     axes: tuple[np.ndarray, ...] | None
     _test: Callable[[np.ndarray], Tested] = dataclasses.field(repr=False)
     _box: tuple[np.ndarray, np.ndarray] = dataclasses.field(repr=False)
+    #: The set of one parameter, the others profiled.
+    _alone: "Callable[[str], ConfidenceSet]" = dataclasses.field(repr=False)
 
     def accepted(self, level: float | None = None) -> np.ndarray:
         """Which of the points belong to the set, shape (m,)."""
         return self.p_value > 1 - self._level(level)
 
     def interval(self, level: float | None = None) -> np.ndarray:
-        """The smallest and largest value of each parameter of interest in the set, shape (k, 2).
+        """The confidence interval of each parameter of interest by itself, shape (k, 2).
 
-        Between a point that is accepted and a neighbour that is not, the edge is interpolated. For
-        several parameters this is the hull of their joint set, wider than an interval of a single
-        one; for that, name it in `parameters=` and let the others be profiled.
+        All others are profiled, as MINOS does. Of several parameters each gets a set of its own,
+        which is made on the first call; what the joint set spans is `hull`.
+        """
+        if len(self.names) == 1:
+            return self.hull(level)
+        return np.concatenate([self._alone(name).hull(self._level(level)) for name in self.names])
+
+    def hull(self, level: float | None = None) -> np.ndarray:
+        """The smallest and largest value of each parameter in the joint set, shape (k, 2).
+
+        For several parameters it is wider than the interval of each. Between a point that is
+        accepted and a neighbour that is not, the edge is interpolated.
         """
         wanted = self._level(level)
         ends, cut = self._ends(wanted)
@@ -83,7 +103,7 @@ class ConfidenceSet:
         return ends
 
     def _ends(self, level: float) -> tuple[np.ndarray, list[int]]:
-        """The interval, and the parameters in which the grid cuts it off."""
+        """The hull, and the parameters in which the grid cuts it off."""
         inside = self.accepted(level)
         if not inside.any():
             return np.full((len(self.names), 2), np.nan), []
@@ -91,7 +111,7 @@ class ConfidenceSet:
             chosen = self.points[inside]
             return np.stack([chosen.min(axis=0), chosen.max(axis=0)], axis=1), []
         threshold = float(self._size(np.array([1 - level]))[0])
-        return hull(self.axes, self._size(self.p_value), threshold, self._box)
+        return lattice_hull(self.axes, self._size(self.p_value), threshold, self._box)
 
     def p_value_at(self, theta: Input) -> float:
         """Test one point, values of the parameters of interest, which need not be in the grid."""
@@ -111,7 +131,7 @@ class ConfidenceSet:
             "best fit": [f"{self.best[self.theta_names.index(name)]:.5g}" for name in self.names],
         }
         for level, (ends, cut) in zip(levels, each, strict=True):
-            columns[f"{level:.4g} interval"] = [
+            columns[f"{level:.4g} {'interval' if len(self.names) == 1 else 'hull'}"] = [
                 f"{low:.5g} to {high:.5g}{'*' * (i in cut)}" for i, (low, high) in enumerate(ends)
             ]
         lines = format_table(columns)
@@ -120,16 +140,15 @@ class ConfidenceSet:
         return "\n".join([*lines, *self.notes])
 
     def __repr__(self) -> str:
-        """The intervals at the set's level."""
-        inside = self.accepted()
-        if not inside.any():
-            said = "no point accepted"
-        else:
-            low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
-            each = zip(self.names, low, high, strict=True)
-            said = ", ".join(f"{name} from {a:.4g} to {b:.4g}" for name, a, b in each)
+        """What the set spans at its level."""
+        inside, (ends, _) = self.accepted(), self._ends(self.level)
+        said = "no point accepted"
+        if inside.any():
+            each = zip(self.names, ends, strict=True)
+            said = ", ".join(f"{name} from {a:.4g} to {b:.4g}" for name, (a, b) in each)
+        joint = "" if len(self.names) == 1 else "hull of the joint set: "
         return (
-            f"ConfidenceSet({said}; {int(inside.sum())} of {len(inside)} points accepted at "
+            f"ConfidenceSet({joint}{said}; {int(inside.sum())} of {len(inside)} points accepted at "
             f"{self.level:.4g}, {self.method})"
         )
 
@@ -187,21 +206,32 @@ def confidence_set(
         tested = tester(points, show=progress_bar)
     statistic, p_values, theta = tested
     data, *restrictions = likelihood.describe()
+    bias, best = None, tester.observed.theta
+    if method.trusts_potential:
+        bias, remarks = judge_result(likelihood, best, cure=CURE)
+    else:
+        remarks = judge_observed(likelihood, best)
     return ConfidenceSet(
         names=names,
         points=points,
         statistic=statistic,
         p_value=p_values,
         theta=theta,
-        best=tester.observed.theta,
+        best=best,
         theta_names=model.names,
         method=method.name,
         level=level,
         converged=observed.converged,
-        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions),
+        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions, *remarks),
+        bias=bias,
         axes=axes,
         _test=tester,
         _box=box,
+        _alone=functools.cache(
+            lambda name: confidence_set(
+                likelihood, method, parameters=[name], seed=seed, progress_bar=progress_bar
+            )
+        ),
     )
 
 

@@ -37,6 +37,8 @@ class AbstractConfidenceMethod(abc.ABC):
     name: ClassVar[str]
     #: Whether p-values come from toys, so that a grid may have to be laid again.
     random: ClassVar[bool]
+    #: Whether a bias of the learned score is one of the set.
+    trusts_potential: ClassVar[bool]
 
     @abc.abstractmethod
     def prepare(

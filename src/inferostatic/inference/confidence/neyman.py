@@ -47,6 +47,7 @@ class Neyman(AbstractConfidenceMethod):
 
     name: ClassVar[str] = "neyman"
     random: ClassVar[bool] = True
+    trusts_potential: ClassVar[bool] = False
 
     simulator: ToySource | Sequence[ToySource]
     toys: int = 1000

@@ -1,7 +1,7 @@
 """Upper limits of one parameter, observed and expected, by CLs or CLs+b."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from ...progress import progress
 from ...tables import format_table
 from ...world.simulator import require_simulator
 from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
+from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import Channel, DataSets, LikelihoodModel
+from ..likelihood.observed_check import judge_observed, judge_result
 from ..likelihood.short_form import of_likelihood
 from .asymptotics import BANDS
+from .calibrated_limit import calibrate_limit
 from .limit_curves import (
     AsymptoticCurves,
     Curves,
@@ -43,6 +46,10 @@ POOL_TIMES = 100
 POOL_LEAST = 50_000
 #: Beyond this statistic no limit is looked for with toys.
 LARGEST_STATISTIC = 16.0
+#: A calibrated scan ends at this many times the largest limit.
+BEYOND = 1.2
+#: What to do about a bias.
+CURE = "ist.CLs(calibration=…), or toys with a simulator, which hold for any network"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -56,13 +63,14 @@ class UpperLimit:
             deviations, shape (5,); NaN where there is no Asimov set and no toys.
         level: the confidence level.
         test: "CLs" or "CLs+b".
-        method: "asymptotic" or "toys".
+        method: "asymptotic", "toys" or "calibrated".
         background: value of the parameter without signal.
         best: all parameters at the best fit, shape (d,).
         values: of the parameter that were scanned, shape (m,).
         scan: CLs, or CLs+b, of the observed events at each, shape (m,).
         expected_scan: the same for the background's fluctuations, shape (m, 5).
         notes: how it was found.
+        bias: of the best fit by the learned score, where the limit trusts it; None otherwise.
     """
 
     name: str
@@ -77,6 +85,7 @@ class UpperLimit:
     scan: np.ndarray
     expected_scan: np.ndarray
     notes: tuple[str, ...]
+    bias: LearnedBias | None
     _curves: Curves
     _box: tuple[np.ndarray, np.ndarray]
 
@@ -124,8 +133,9 @@ def upper_limit(
     Args:
         likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
         parameter: the one that is limited; the others are profiled.
-        method: `ist.CLs(…)` or `ist.CLsb(…)`, with a simulator or an Asimov set, and toys where
-            asymptotic formulae are not good enough.
+        method: `ist.CLs(…)` or `ist.CLsb(…)`. With `calibration=` it holds for any network, and
+            with toys too; asymptotic formulae, by a simulator or an Asimov set, trust the learned
+            likelihood.
         level: confidence level.
         background: the parameter's value without signal, below which no fit goes; by default the
             lower end of its region.
@@ -143,6 +153,59 @@ def upper_limit(
     if scan is not None and method.toys is None:
         raise ValueError("scan holds values to test with toys: give toys=, or leave out scan=.")
     model, no_signal = _above_background(model, index, background)
+    find = _find_plain if method.calibration is None else _find_calibrated
+    found = find(likelihood, model, index, method, 1 - level, no_signal, scan, seed, progress_bar)
+    values, limits, table = found.values, found.limits, found.table
+    if np.isnan(limits[0]):
+        warn_user(
+            f"no limit was found between {values[0]:.5g} and {values[-1]:.5g}: the smallest "
+            f"{method.name} there is {table[0].min():.3g}; the limit lies outside the trained "
+            "region or the scan."
+        )
+    return UpperLimit(
+        name=model.names[index],
+        observed=float(limits[0]),
+        expected=limits[1:],
+        level=level,
+        test=method.name,
+        method=found.how,
+        background=no_signal,
+        best=found.best,
+        values=values,
+        scan=table[0],
+        expected_scan=table[1],
+        notes=(*likelihood.describe(), *found.notes),
+        bias=found.bias,
+        _curves=found.curves,
+        _box=(model.low[[index]], model.high[[index]]),
+    )
+
+
+class _Found(NamedTuple):
+    """A limit by one of the methods; limits (6,) and table of the observed and expected curves."""
+
+    how: str
+    curves: Curves
+    best: np.ndarray
+    values: np.ndarray
+    table: tuple[np.ndarray, np.ndarray]
+    limits: np.ndarray
+    notes: list[str]
+    bias: LearnedBias | None
+
+
+def _find_plain(
+    likelihood: Likelihood,
+    model: LikelihoodModel,
+    index: int,
+    method: LimitMethod,
+    threshold: float,
+    no_signal: float,
+    scan: Input | None,
+    seed: int,
+    show: bool | None,  # noqa: FBT001
+) -> _Found:
+    """By the ratio of learned likelihoods, with asymptotic formulae or toys."""
     observed = fit_observed(likelihood, model)
     background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
     asimov, notes = _asimov(likelihood, observed, background_theta, method, seed)
@@ -156,37 +219,49 @@ def upper_limit(
                 "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
                 "with simulator=."
             )
-        curves: Curves = asymptotic
-        limits, table = find_crossings(asymptotic, values, 1 - level, no_signal), asymptotic(values)
-    else:
-        curves, fitter = _toy_curves(likelihood, observed, background_theta, method, index, seed)
-        values = _values_to_test(scan, asymptotic, values, 1 - level, no_signal)
-        table = _scan_with_toys(curves, values, model.names[index], show=progress_bar)
-        columns = np.column_stack(table).T
-        limits = np.array([interpolate_crossing(values, curve, 1 - level) for curve in columns])
-        notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
-    if np.isnan(limits[0]):
-        warn_user(
-            f"no limit was found between {values[0]:.5g} and {values[-1]:.5g}: the smallest "
-            f"{method.name} there is {table[0].min():.3g}; the limit lies outside the trained "
-            "region or the scan."
+        limits = find_crossings(asymptotic, values, threshold, no_signal)
+        bias, remarks = judge_result(likelihood, observed.theta, cure=CURE)
+        return _Found(
+            "asymptotic",
+            asymptotic,
+            observed.theta,
+            values,
+            asymptotic(values),
+            limits,
+            [*notes, *remarks],
+            bias,
         )
-    return UpperLimit(
-        name=model.names[index],
-        observed=float(limits[0]),
-        expected=limits[1:],
-        level=level,
-        test=method.name,
-        method="asymptotic" if method.toys is None else "toys",
-        background=no_signal,
-        best=observed.theta,
-        values=values,
-        scan=table[0],
-        expected_scan=table[1],
-        notes=(*likelihood.describe(), *notes),
-        _curves=curves,
-        _box=(model.low[[index]], model.high[[index]]),
+    curves, fitter = _toy_curves(likelihood, observed, background_theta, method, index, seed)
+    values = _values_to_test(scan, asymptotic, values, threshold, no_signal)
+    table = _scan_with_toys(curves, values, model.names[index], show=show)
+    columns = np.column_stack(table).T
+    limits = np.array([interpolate_crossing(values, curve, threshold) for curve in columns])
+    notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
+    notes += judge_observed(likelihood, observed.theta)
+    return _Found("toys", curves, observed.theta, values, table, limits, notes, None)
+
+
+def _find_calibrated(
+    likelihood: Likelihood,
+    model: LikelihoodModel,
+    index: int,
+    method: LimitMethod,
+    threshold: float,
+    no_signal: float,
+    scan: Input | None,
+    seed: int,
+    show: bool | None,  # noqa: FBT001
+) -> _Found:
+    """By the mean score, whose distribution simulated events give."""
+    del scan
+    curves, best, notes = calibrate_limit(
+        likelihood, index, method, no_signal, seed=seed, progress_bar=show
     )
+    highest = float(model.high[index])
+    limits = curves.find_limits(threshold, highest)
+    top = highest if np.isnan(limits).any() else min(highest, BEYOND * limits.max())
+    values = np.linspace(no_signal, top, SCANNED + 1)[1:]
+    return _Found("calibrated", curves, best, values, curves(values), limits, notes, None)
 
 
 def _above_background(

@@ -21,6 +21,7 @@ class Wilks(AbstractConfidenceMethod):
 
     name: ClassVar[str] = "wilks"
     random: ClassVar[bool] = False
+    trusts_potential: ClassVar[bool] = True
 
     def prepare(
         self, likelihood: Likelihood, observed: ObservedFit, *, seed: int

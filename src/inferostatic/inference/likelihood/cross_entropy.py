@@ -21,9 +21,11 @@ from ...tables import format_table
 from ..arguments import ONE_SIGMA, as_events, as_level, as_point
 from ..chi_square import chi2_quantile
 from .event_sum import EventTerms
+from .learned_bias import LearnedBias
 from .likelihood import Likelihood, build_likelihood
-from .maximum_likelihood import format_estimates
+from .maximum_likelihood import CURE, format_estimates
 from .minuit import Problem, load_iminuit
+from .observed_check import judge_result
 
 #: Step of the derivative of the gradient, in units of the expected error.
 HESSIAN_STEP = 0.02
@@ -42,6 +44,9 @@ class CrossEntropyFit:
         valid: whether the minimiser converged.
         message: what it says about convergence.
         names: of the parameters.
+        bias: of the estimate by the learned score, as that of the maximum likelihood; None where it
+            was not measured.
+        notes: remarks for the summary.
     """
 
     theta: np.ndarray
@@ -51,6 +56,8 @@ class CrossEntropyFit:
     valid: bool
     message: str
     names: tuple[str, ...]
+    bias: LearnedBias | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def errors(self) -> np.ndarray:
@@ -78,7 +85,8 @@ class CrossEntropyFit:
             "of it by reference events": [f"{p:.3g}" if e else "" for p, e in each],
         }
         lines = [f"cross-entropy fit: {self.message}", *format_table(columns)]
-        return "\n".join([*lines, f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)"])
+        lines.append(f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)")
+        return "\n".join([*lines, *self.notes])
 
 
 class CrossEntropy:
@@ -172,7 +180,11 @@ def cross_entropy_fit(
     problem = Problem(objective, names, likelihood.low, likelihood.high)
     # The errors are those of the sandwich, with a Hessian of its own.
     minuit, _ = problem.lowest(problem.starts(start, starts), hesse=False)
-    return _result(minuit, problem, objective, throw=throw)
+    found = _result(minuit, problem, objective, throw=throw)
+    if not isinstance(likelihood.estimators[0], Estimator):
+        return found
+    bias, notes = judge_result(likelihood, found.theta, cure=CURE)
+    return dataclasses.replace(found, bias=bias, notes=tuple(notes))
 
 
 def _refuse_other_terms(likelihood: Likelihood) -> None:

@@ -13,11 +13,16 @@ import numpy as np
 from ...inputs import Input, as_count
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level
+from .learned_bias import LearnedBias
 from .likelihood import Likelihood
 from .minuit import NotConverged as NotConverged
 from .minuit import Problem, load_iminuit
+from .observed_check import judge_result
 from .profile import Profile, Profiler
 from .short_form import of_likelihood
+
+#: What to do about a bias.
+CURE = "ist.calibrated_fit, whose intervals hold for any network, or train on more events"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -38,6 +43,7 @@ class MaximumLikelihood:
             the events; it repairs the variance, not the bias.
         minos: lower (negative) and upper errors, shape (d, 2), if they were asked for.
         notes: remarks for the summary: fixed and constrained parameters, the rate, the starts.
+        bias: of the estimate by the learned score; None where it was not measured.
     """
 
     theta: np.ndarray
@@ -49,6 +55,7 @@ class MaximumLikelihood:
     sandwich: np.ndarray | None = None
     minos: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    bias: LearnedBias | None = None
     _profiler: Profiler | None = dataclasses.field(default=None, compare=False)
 
     @property
@@ -198,6 +205,7 @@ def _result(
         inverse = np.array(minuit.covariance)
     sandwich = inverse @ likelihood.gradient_covariance(theta) @ inverse
     covariance = sandwich if any(likelihood.weighted) else inverse
+    bias, remarks = judge_result(likelihood, theta, cure=CURE)
     result = MaximumLikelihood(
         theta=theta,
         covariance=covariance,
@@ -206,7 +214,8 @@ def _result(
         message=message,
         names=problem.names,
         sandwich=sandwich,
-        notes=notes,
+        notes=(*notes, *remarks),
+        bias=bias,
         _profiler=Profiler(problem, theta, inverse, covariance) if valid else None,
     )
     if minos and valid:

@@ -18,7 +18,9 @@ from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ...world.priors.prior import AbstractPrior
 from ..arguments import ONE_SIGMA, as_level
+from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
+from ..likelihood.observed_check import judge_result
 from ..likelihood.short_form import of_likelihood
 from .arviz_bridge import load_arviz
 from .grid import MOST_PARAMETERS, Grid
@@ -30,6 +32,8 @@ from .sampler import AbstractSampler, GridDensity, Samples, Sampling
 MOST_OUTSIDE = 0.01
 #: Relative difference of the sum of weights and the effective size that needs no warning.
 NEGLIGIBLE = 0.01
+#: What to do about a bias.
+CURE = "ist.calibrated_fit for many events, or train on more"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -45,6 +49,8 @@ class Posterior:
         events: number of observed events.
         sampling: how it was done.
         grid: the tabulated density of the free parameters, if `ist.Grid` made it.
+        bias: of the mean by the learned score, in posterior standard deviations; None where it was
+            not measured.
     """
 
     samples: np.ndarray
@@ -55,6 +61,7 @@ class Posterior:
     events: int
     sampling: Sampling
     grid: GridDensity | None = None
+    bias: LearnedBias | None = None
     _free: tuple[int, ...] = ()
 
     @property
@@ -162,6 +169,9 @@ def _assemble(
     mean[free], covariance[np.ix_(free, free)] = found.mean, found.covariance
     r_hat, ess = np.full(size, np.nan), np.full(size, np.nan)
     r_hat[free], ess[free] = found.sampling.r_hat, found.sampling.ess
+    inside = np.clip(mean, *likelihood.region)
+    bias, notes = judge_result(likelihood, inside, covariance, cure=CURE)
+    remarks = (*remarks, *notes)
     return Posterior(
         samples=samples,
         log_prob=found.log_prob,
@@ -171,6 +181,7 @@ def _assemble(
         events=likelihood.events,
         sampling=dataclasses.replace(found.sampling, r_hat=r_hat, ess=ess, remarks=remarks),
         grid=found.grid,
+        bias=bias,
         _free=tuple(int(i) for i in free),
     )
 

@@ -31,6 +31,8 @@ FEATURE_EVENTS = 200_000
 FEATURE_CHUNK = 16_384
 #: Validation events, at most: more would not change what is decided by them.
 MOST_VALIDATION_EVENTS = 100_000
+#: No rows are kept back.
+NO_ROWS = np.zeros(0, np.int64)
 
 
 class AbstractTrainingRows(eqx.Module):
@@ -116,8 +118,14 @@ class AbstractDataset(eqx.Module):
         """Whether supervision reads latent information of the events."""
 
     @abc.abstractmethod
-    def split(self, fraction: float, seed: int) -> Split:
-        """The same validation events for every member, whatever the method."""
+    def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
+        """The same validation events for every member, whatever the method.
+
+        Args:
+            fraction: of the events, for validation.
+            seed: chooses them.
+            test: rows that are neither trained on nor validated with, in ascending order.
+        """
 
     @abc.abstractmethod
     def subset(self, index: np.ndarray) -> "AbstractDataset":

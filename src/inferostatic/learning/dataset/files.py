@@ -16,6 +16,7 @@ from ...memory_map import read_rows, require_whole
 from ...models.features.feature_map import AbstractFeatureMap
 from ...supervision.records import Row
 from .dataset import (
+    NO_ROWS,
     AbstractDataset,
     AbstractExampleSource,
     AbstractTrainingRows,
@@ -221,12 +222,12 @@ class FileDataset(AbstractDataset):
         """Where the rows carry latent arrays."""
         return bool(self.rows.latent)
 
-    def split(self, fraction: float, seed: int) -> Split:
+    def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
         """Validation events from everywhere in the file; all others are trained on, in chunks."""
         rng = np.random.default_rng(np.random.SeedSequence([seed, 10]))
-        count = len(self)
-        held = rng.choice(count, count_validation_events(count, fraction), replace=False)
-        return Split(cut_into_chunks(self.x, held, seed), held)
+        rows = np.delete(np.arange(len(self)), test)
+        held = rng.choice(rows, count_validation_events(len(rows), fraction), replace=False)
+        return Split(cut_into_chunks(self.x, np.concatenate([held, test]), seed), held)
 
     def subset(self, index: np.ndarray) -> MemoryDataset:
         """Some of the events, in memory."""

@@ -12,6 +12,7 @@ import numpy as np
 from ...models.features.feature_map import AbstractFeatureMap
 from ...supervision.records import Row
 from .dataset import (
+    NO_ROWS,
     AbstractDataset,
     AbstractExampleSource,
     AbstractTrainingRows,
@@ -70,9 +71,9 @@ class MemoryDataset(AbstractDataset):
         """Where the rows carry latent arrays."""
         return self.rows is not None and bool(self.rows.latent)
 
-    def split(self, fraction: float, seed: int) -> Split:
+    def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
         """All events in random order, the first of them for validation."""
-        return split_rows(len(self), fraction, seed)
+        return split_rows(len(self), fraction, seed, test)
 
     def subset(self, index: np.ndarray) -> "MemoryDataset":
         """Some of the events."""
@@ -92,8 +93,9 @@ class MemoryDataset(AbstractDataset):
         return MemoryExamples(every, own_features=len(maps) > 1)
 
 
-def split_rows(n: int, fraction: float, seed: int) -> Split:
+def split_rows(n: int, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
     """The rows of `n` events in memory, split at random."""
     order = np.random.default_rng(np.random.SeedSequence([seed, 10])).permutation(n)
-    held = count_validation_events(n, fraction)
+    order = order[~np.isin(order, test)]
+    held = count_validation_events(len(order), fraction)
     return Split(train=ShuffledRows(order[held:]), validation=order[:held])

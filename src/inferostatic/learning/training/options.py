@@ -68,6 +68,9 @@ class Training:
         clip: largest norm of a gradient; None for no clipping.
         beta1, beta2, epsilon: of Adam.
         validation_fraction: part of the events that validate, at most 100,000 events.
+        test_fraction: part of the events, at most 20,000, that has no part in training, choosing,
+            stopping or centring, and measures the bias of the score; none where it would be fewer
+            than 200 events.
         patience: stop after this many epochs without a better validation loss; None never stops.
         keep_best: return the weights of the best epoch by validation loss where it is better than
             the last one by more than two standard errors, and otherwise the last: the lowest of
@@ -91,6 +94,7 @@ class Training:
     beta2: float = 0.999
     epsilon: float = 1e-8
     validation_fraction: float = 0.1
+    test_fraction: float = 0.05
     patience: int | None = None
     keep_best: bool = True
     choose: bool | None = None
@@ -103,7 +107,13 @@ class Training:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-        for name in ("learning_rate", "weight_decay", "validation_fraction", "clip"):
+        for name in (
+            "learning_rate",
+            "weight_decay",
+            "validation_fraction",
+            "test_fraction",
+            "clip",
+        ):
             value = getattr(self, name)
             left_out = value is None and name in ("clip", "weight_decay")
             if isinstance(value, bool) or not (left_out or isinstance(value, int | float)):
@@ -114,10 +124,9 @@ class Training:
             )
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive; got {self.learning_rate}.")
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must lie in [0, 1); got {self.validation_fraction}."
-            )
+        for name in ("validation_fraction", "test_fraction"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1); got {getattr(self, name)}.")
         if self.weight_decay is not None and self.weight_decay < 0:
             raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}.")
         if self.clip is not None and not self.clip > 0:
