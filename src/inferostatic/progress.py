@@ -40,7 +40,10 @@ def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Ad
         yield lambda steps, note="": None
         return
     # An ImportError of the work itself must pass through, so rich is looked for beforehand.
-    if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
+    # Python has no stderr where it was closed before the start.
+    if sys.stderr is None:
+        yield lambda steps, note="": None
+    elif sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
         yield from _bar(title, total)
     else:
         yield from _lines(title, total, closing=bool(show))
@@ -96,4 +99,6 @@ def _lines(title: str, total: int, *, closing: bool) -> Iterator[Advance]:
 
 
 def _print(line: str, note: str) -> None:
-    print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)
+    # Work does not end because nobody can be told how far it is.
+    with contextlib.suppress(OSError, ValueError):
+        print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)
