@@ -11,6 +11,7 @@ from ..inputs import (
     Input,
     as_floats,
     as_rows,
+    as_seed,
     column_names,
     require_finite,
     require_float32,
@@ -56,7 +57,9 @@ class DensityEstimator(Estimator):
         rows = as_floats(theta, "theta")
         rows = as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
         self._check_thetas(rows)
-        return undone(self.model.x_features, self.sample_features(rows, jax.random.key(seed)))
+        return undone(
+            self.model.x_features, self.sample_features(rows, jax.random.key(as_seed(seed)))
+        )
 
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
         """Features of one event drawn at each θ."""

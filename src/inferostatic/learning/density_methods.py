@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..inputs import Input, as_floats
+from ..inputs import Input, as_floats, as_number
 from ..serial import known
 from ..supervision.density import MadeAt
 from ..supervision.latent import JointScore
@@ -67,10 +67,8 @@ def SCANDAL(alpha: float = 1.0, *, unit: Input | None = None) -> MixedMethod:
         unit: u, the unit of θ in which α is stated, one number or one for each parameter. The
             default is the standard deviation of the prior, so that α is a pure number.
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     scale = None
     if unit is not None:
         scale = tuple(float(u) for u in np.atleast_1d(as_floats(unit, "unit")))
     score = Method("joint score", JointScore(None, None, scale), SummedSquares())
-    return DensityWithScores((NDE(), score), (1.0, float(alpha)), "SCANDAL")
+    return DensityWithScores((NDE(), score), (1.0, as_number(alpha, "alpha", above=0)), "SCANDAL")

@@ -8,7 +8,7 @@ All train the same potential as the methods that need no latent information.
 import numpy as np
 
 from ..events.events import Events
-from ..inputs import Input, as_floats, kind_of
+from ..inputs import Input, as_floats, as_number, kind_of
 from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairs, LabelledPairs
 from ..supervision.references import ReferencePoint
@@ -131,10 +131,8 @@ def _latent(name: str, loss: AbstractLoss, pairs: _Pairs, *, soft: bool) -> Meth
 def _with_score(
     name: str, method: Method, alpha: object, pairs: _Pairs, unit: Input | None
 ) -> MixedMethod:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     term = _score_method("joint score", pairs, None, unit)
-    return MixedMethod((method, term), (1.0, float(alpha)), name)
+    return MixedMethod((method, term), (1.0, as_number(alpha, "alpha", above=0)), name)
 
 
 def _score_method(

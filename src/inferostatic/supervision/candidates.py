@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ..events.events import Events
+from ..inputs import as_count, as_number
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator
@@ -28,6 +29,9 @@ from .supervision import (
     draw_then_supervise,
     plain_supply,
 )
+
+#: Candidates of one event, at most: every event of a batch is evaluated at all of them.
+MOST_CANDIDATES = 10_000
 
 
 class AbstractCandidates(eqx.Module):
@@ -97,7 +101,8 @@ class MultiScale(AbstractCandidates):
 
     def __check_init__(self) -> None:
         """Fractions in (0, 1], in order."""
-        if not 0 < self.smallest <= self.largest <= 1:
+        smallest, largest = (as_number(getattr(self, n), n) for n in ("smallest", "largest"))
+        if not 0 < smallest <= largest <= 1:
             raise ValueError(
                 "MultiScale takes fractions of the prior's width, 0 < smallest <= largest <= 1; "
                 f"got {self.smallest} and {self.largest}."
@@ -122,7 +127,7 @@ class CandidateSets(AbstractSupervision):
 
     def __check_init__(self) -> None:
         """At least one other candidate."""
-        if self.number < 1:
+        if as_count(self.number, "number", least=0, most=MOST_CANDIDATES) < 1:
             raise ValueError(f"at least one candidate besides θ' is needed; got {self.number}.")
 
     @property

@@ -13,7 +13,7 @@ from ..architecture import build_pair, build_vector, takes_pairs
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
 from ..potential import PotentialModel
-from .networks import MLP, AbstractPairNetwork, Residual
+from .networks import MLP, MOST_UNITS, AbstractPairNetwork, Residual
 
 
 class ParticleNetwork(AbstractPairNetwork):
@@ -85,7 +85,7 @@ class ParticleSet(eqx.Module):
 
     def __check_init__(self) -> None:
         """One layout of x, not two."""
-        as_count(self.size, "size")
+        as_count(self.size, "size", most=MOST_UNITS)
         given = self.x_features
         if not isinstance(given, PerParticle):
             raise TypeError(f"x_features must be ist.PerParticle(…); got {given!r}.")

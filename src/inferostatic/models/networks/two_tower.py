@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...inputs import as_count
 from ...serial import known
 from ..architecture import build_vector
-from .networks import AbstractPairNetwork, Residual
+from .networks import MOST_UNITS, AbstractPairNetwork, Residual
 
 
 class TwoTowerNetwork(AbstractPairNetwork):
@@ -67,7 +67,7 @@ class TwoTower(eqx.Module):
 
     def __check_init__(self) -> None:
         """A whole number of products."""
-        as_count(self.size, "size")
+        as_count(self.size, "size", most=MOST_UNITS)
 
     def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> TwoTowerNetwork:
         """Build both towers."""
