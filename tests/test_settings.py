@@ -1,5 +1,7 @@
 """Settings that cannot work are refused where they are given, not after an hour of training."""
 
+# pyright: reportArgumentType=false
+
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +21,7 @@ def simulator(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def templates(**options: object) -> ist.Templates:
-    return ist.Templates(ist.Simulated(simulator, seed=1), **options)  # pyright: ignore
+    return ist.Templates(ist.Simulated(simulator, seed=1), **options)
 
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
@@ -105,10 +107,10 @@ def test_what_cannot_work_is_refused_at_once(call: Callable[[], object], message
 def test_what_can_work_is_taken_as_it_is() -> None:
     """NumPy's numbers become Python's, which files hold."""
     numbers = {"epochs": np.int64(3), "learning_rate": np.float32(0.5), "clip": None}
-    training = ist.Training(**numbers)  # pyright: ignore[reportArgumentType]
+    training = ist.Training(**numbers)
     assert (training.epochs, training.learning_rate) == (3, 0.5)
     assert {type(training.epochs), type(training.learning_rate)} == {int, float}
-    assert ist.MLP(np.array([3, 4])).widths == (3, 4)  # pyright: ignore
+    assert ist.MLP(np.array([3, 4])).widths == (3, 4)
     assert ist.MixtureFlow(layers=0).layers == 0
     assert ist.Cosine(final=1, warm_up=0).final == 1
     assert ist.Morphing.of_degree(0, LINE).degree == 0

@@ -43,10 +43,17 @@ def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Ad
     # Python has no stderr where it was closed before the start.
     if sys.stderr is None:
         yield lambda steps, note="": None
-    elif sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
+    elif _is_watched() and importlib.util.find_spec("rich") is not None:
         yield from _bar(title, total)
     else:
         yield from _lines(title, total, closing=bool(show))
+
+
+def _is_watched() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, OSError, ValueError):  # closed, or some object that was put in
+        return False
 
 
 def _bar(title: str, total: int) -> Iterator[Advance]:
@@ -100,5 +107,5 @@ def _lines(title: str, total: int, *, closing: bool) -> Iterator[Advance]:
 
 def _print(line: str, note: str) -> None:
     # Work does not end because nobody can be told how far it is.
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(AttributeError, OSError, ValueError):
         print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)

@@ -131,6 +131,9 @@ def test_conditional_draws(trained: DensityEstimator) -> None:
     np.testing.assert_array_equal(trained.sample(theta, seed=2), x.reshape(-1, 1))
     with pytest.raises(ValueError, match="expected theta with 1 columns"):
         trained.sample([[0.0, 1.0]], seed=1)
+    for seed in (1.5, -1, True, None):
+        with pytest.raises((TypeError, ValueError), match="seed must"):
+            trained.sample([[0.0]], seed=seed)  # pyright: ignore[reportArgumentType]
 
 
 def test_the_loss_is_that_of_the_features(trained: DensityEstimator) -> None:

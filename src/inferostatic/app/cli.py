@@ -78,7 +78,7 @@ def paper(
         folder = prepare_folder(out)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--out") from error
-    results = reproduce(**settings)
+    results = reproduce(instances=instances, events=events, epochs=epochs, seed=seed)
     table = text_table(results)
     with hold_interrupts() as interrupts:
         try:
