@@ -194,7 +194,7 @@ def test_joint_scores_teach_a_density() -> None:
 def test_scandal_in_words(tmp_path: Path) -> None:
     """Its name, what it refuses, and what it needs."""
     assert str(SCANDAL()) == "SCANDAL"
-    with pytest.raises(ValueError, match="alpha must be a positive number"):
+    with pytest.raises(ValueError, match="alpha must be a finite number above 0"):
         SCANDAL(-1.0)
     with pytest.raises(ValueError, match="joint scores"):
         ist.fit(events(100), SCANDAL(), network=SMALL, training=FEW, seed=1)
