@@ -20,7 +20,8 @@ ScoreCalibration ScoreEstimator Setting Sign Simulated Square Standardised Templ
 TrainingError Triangular TruncatedNormal TwoTower UncertainRate Uniform WeightedPool Wilks
 calibrated_fit centre centring_report checks choose_width closure compare confidence_set
 cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
-maximum_likelihood measure_bias nuisance_exponents observable pad_particles paper_network paper_ratio_network
+maximum_likelihood measure_bias nuisance_exponents observable pad_particles paper_network
+paper_ratio_network
 paper_score_network plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples
 read_root reweight score_response simulate to_pyhf toys upper_limit
 """.split()

@@ -11,20 +11,24 @@ from numpy.polynomial.legendre import legvander
 MOST_TERMS = 100
 
 
-def list_powers(dim: int, degree: int, highest: Sequence[int] | None = None) -> np.ndarray:
+def list_powers(
+    dim: int, degree: int, highest: Sequence[int] | None = None, *, most: int | None = None
+) -> np.ndarray:
     """Exponents of all monomials of `dim` variables up to a total degree, shape (terms, dim).
 
     Args:
         dim: number of variables.
         degree: largest sum of the exponents.
         highest: largest exponent of each variable; default the degree.
+        most: list no more than these, for whoever cannot use more.
 
     Examples:
         >>> list_powers(2, 2, highest=[2, 1]).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0]]
     """
     limits = [degree] * dim if highest is None else [min(degree, int(h)) for h in highest]
-    return np.array(list(_powers(tuple(limits), degree)), dtype=np.int64).reshape(-1, dim)
+    listed = itertools.islice(_powers(tuple(limits), degree), most)
+    return np.array(list(listed), dtype=np.int64).reshape(-1, dim)
 
 
 def _powers(limits: tuple[int, ...], degree: int) -> itertools.chain[tuple[int, ...]]:

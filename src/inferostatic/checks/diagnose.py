@@ -8,7 +8,7 @@ from ..inputs import as_count, as_seed
 from ..tables import format_table
 from .calibration import CalibrationCurve, compute_calibration
 from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
-from .finding import Finding, Grade
+from .finding import Finding, Grade, judge_together
 from .learned_bias import BiasOverTheta, compute_bias
 from .mean_score import MeanScore, compute_mean_score
 from .pair_identities import PairIdentities, compute_identities
@@ -82,6 +82,15 @@ class Diagnosis:
                 f"Good for single events: deviations in {', '.join(small)} are significant but "
                 "small. Over many events they add up; use ist.calibrated_fit there."
             )
+        notable = self._names("notable")
+        if notable:
+            smallest = min(f.p_value for f in self.findings if f.grade == "notable")
+            return (
+                f"No fault proven, but {', '.join(notable)} deviates notably: the smallest of "
+                f"{len(self.findings)} p-values is that small, {smallest:.2g}, in "
+                f"{len(self.findings) * smallest:.1%} of exact estimators at most. More validation "
+                "events would decide."
+            )
         return f"No fault found in {len(self.findings)} checks on {self.events:,} events."
 
     def summary(self) -> str:
@@ -110,6 +119,8 @@ class Diagnosis:
             verdict = f"NOT to be trusted for {self.n_observed:,} events"
         if small:
             verdict += f", small deviations in {', '.join(small)}"
+        if notable := self._names("notable"):
+            verdict += f", notable but unproven ones in {', '.join(notable)}"
         if self.trusted_events is not None:
             verdict += f", trusted up to {self.trusted_events:,} observed events"
         return f"Diagnosis({verdict}; {len(self.findings)} checks on {self.events:,} events)"
@@ -153,7 +164,7 @@ def diagnose(
         findings += sets.findings
         bias = compute_bias(estimator, events)
     return Diagnosis(
-        findings=tuple(findings),
+        findings=judge_together(findings),
         events=len(events) - selected.dropped,
         dropped=selected.dropped,
         mean_score=score,

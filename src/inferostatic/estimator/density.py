@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..chunks import padded
-from ..inputs import Input
+from ..inputs import Input, as_seed
 from ..models.features.invertible import undone
 from ..models.members import each_member, log_mean_exp
 from ..models.potential import AbstractModel
@@ -51,7 +51,8 @@ class DensityEstimator(Estimator):
                 f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
             )
         self._check_theta(rows)
-        return undone(self.model.x_features, self.sample_features(rows, jax.random.key(seed)))
+        key = jax.random.key(as_seed(seed))
+        return undone(self.model.x_features, self.sample_features(rows, key))
 
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
         """Features of one event drawn at each θ."""

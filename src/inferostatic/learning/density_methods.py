@@ -7,7 +7,7 @@ potential, so everything that is done with scores and ratios can be done with it
 import jax
 from jaxtyping import Array
 
-from ..inputs import Input
+from ..inputs import Input, as_number
 from ..serial import known
 from ..supervision.density import MadeAt
 from ..supervision.records import (
@@ -18,7 +18,7 @@ from ..supervision.records import (
     Numbers,
     Questioned,
 )
-from .latent_methods import as_alpha, score_method
+from .latent_methods import score_method
 from .losses import AbstractLoss
 from .methods import Method, MixedMethod
 
@@ -71,4 +71,4 @@ def SCANDAL(alpha: float = 1.0, *, unit: Input | None = None) -> MixedMethod:
             default is the standard deviation of the prior, so that α is a pure number.
     """
     score = score_method("joint score", None, None, unit)
-    return DensityWithScores((NDE(), score), (1.0, as_alpha(alpha)), "SCANDAL")
+    return DensityWithScores((NDE(), score), (1.0, as_number(alpha, "alpha", above=0)), "SCANDAL")

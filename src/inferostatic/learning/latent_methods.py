@@ -8,7 +8,7 @@ All train the same potential as the methods that need no latent information.
 import numpy as np
 
 from ..events.events import Events
-from ..inputs import Input, as_floats, kind_of
+from ..inputs import Input, as_floats, as_number, kind_of
 from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairs, LabelledPairs
 from ..supervision.references import ReferencePoint
@@ -126,14 +126,7 @@ def _with_score(
     name: str, method: Method, alpha: object, pairs: _Pairs, unit: Input | None
 ) -> MixedMethod:
     term = score_method("joint score", pairs, None, unit)
-    return MixedMethod((method, term), (1.0, as_alpha(alpha)), name)
-
-
-def as_alpha(alpha: object) -> float:
-    """The weight of a score term, a positive number."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
-    return float(alpha)
+    return MixedMethod((method, term), (1.0, as_number(alpha, "alpha", above=0)), name)
 
 
 def score_method(

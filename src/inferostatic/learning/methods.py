@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..events.events import Events
-from ..inputs import Input, as_count, as_floats, kind_of
+from ..inputs import Input, as_count, as_flag, as_floats, as_number, kind_of
 from ..serial import known
 from ..supervision.candidates import (
     AbstractCandidates,
@@ -265,7 +265,7 @@ def KCE(
             f"ist.Independent(); got {candidates!r}."
         )
     sets = CandidateSets(chosen, as_count(number, "number"))
-    if latent:
+    if as_flag(latent, "latent"):
         return Method("latent KCE", FromJoint(sets), SoftCandidateCrossEntropy())
     return Method("KCE", sets, SoftmaxCrossEntropy())
 
@@ -281,9 +281,9 @@ def Mix(methods: Sequence[tuple[float, Method | MixedMethod]]) -> MixedMethod:
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise ValueError(f"{expected}; got {kind_of(pair)}.")
         weight, method = pair
-        possible = isinstance(method, Method | MixedMethod)
-        if not (possible and isinstance(weight, int | float) and weight > 0):
+        if not isinstance(method, Method | MixedMethod):
             raise ValueError(f"{expected}; got ({weight!r}, {kind_of(method)}).")
+        weight = as_number(weight, "a weight of Mix", above=0)
         inner = [(1.0, method)] if isinstance(method, Method) else method.parts
         parts += [(float(weight) * w, m) for w, m in inner]
     return MixedMethod(tuple(m for _, m in parts), tuple(w for w, _ in parts))
@@ -331,4 +331,6 @@ def reference_point(reference: Input) -> ReferencePoint:
             "reference must be one parameter point, shape (d,), or an Events set; got shape "
             f"{point.shape}. For a sample of x use ist.Events(x=…, theta=…)."
         )
+    if not np.isfinite(point).all():
+        raise ValueError(f"reference must be finite; got {point.tolist()}.")
     return ReferencePoint(tuple(float(v) for v in point.astype(np.float32)))

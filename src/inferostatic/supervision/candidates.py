@@ -14,12 +14,16 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..events.events import Events
+from ..inputs import as_count, as_number
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
 from .kernels import AbstractKernel
 from .pairs import kernel_step
 from .records import CandidateSet, Capability, Key, Row
 from .supervision import AbstractStoredSupervision, Supply, ThetaDistribution, plain_supply
+
+#: Candidates of one event, at most: every event of a batch is evaluated at all of them.
+MOST_CANDIDATES = 10_000
 
 
 class AbstractCandidates(eqx.Module):
@@ -68,7 +72,9 @@ class MultiScale(AbstractCandidates):
     largest: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
-        if not 0 < self.smallest <= self.largest <= 1:
+        """Fractions in (0, 1], in order."""
+        smallest, largest = (as_number(getattr(self, n), n) for n in ("smallest", "largest"))
+        if not 0 < smallest <= largest <= 1:
             raise ValueError(
                 "MultiScale takes fractions of the prior's width, 0 < smallest <= largest <= 1; "
                 f"got {self.smallest} and {self.largest}."
@@ -92,7 +98,8 @@ class CandidateSets(AbstractStoredSupervision):
     number: int = eqx.field(static=True, default=15)
 
     def __check_init__(self) -> None:
-        if self.number < 1:
+        """At least one other candidate."""
+        if as_count(self.number, "number", least=0, most=MOST_CANDIDATES) < 1:
             raise ValueError(f"at least one candidate besides θ' is needed; got {self.number}.")
 
     @property

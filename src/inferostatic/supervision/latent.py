@@ -217,7 +217,7 @@ class JointScore(AbstractStoredSupervision):
             spread = joint_scores(some_events(events)).std(axis=0)
             return (1 / np.where(spread > 0, spread, 1.0)).astype(np.float32)
         assert self.unit is not None
-        if len(self.unit) not in (1, dim) or not all(u > 0 for u in self.unit):
+        if len(self.unit) not in (1, dim) or not all(0 < u < np.inf for u in self.unit):
             raise ValueError(
                 f"unit must be one positive number, or one for each of the {dim} parameters; got "
                 f"{rounded(self.unit)}."

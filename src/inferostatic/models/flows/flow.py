@@ -22,7 +22,7 @@ from ...supervision.records import Capability, Event, Key, Number, Theta
 from ..architecture import AbstractArchitecture, Shapes, theta_map
 from ..features.features import AbstractFeatures, Natural
 from ..features.invertible import invertible, log_jacobian
-from ..networks.networks import AbstractPairNetwork
+from ..networks.networks import MOST_LAYERS, MOST_UNITS, AbstractPairNetwork
 from ..potential import PotentialModel
 
 
@@ -47,10 +47,11 @@ class MixtureFlow(eqx.Module):
     activation: Callable[..., Any] = eqx.field(static=True, default=jax.nn.silu)
 
     def __check_init__(self) -> None:
-        for name in ("components", "width", "depth"):
-            as_count(getattr(self, name), name)
-        if isinstance(self.layers, bool) or not isinstance(self.layers, int) or self.layers < 0:
-            raise ValueError(f"layers must be a whole number of at least 0; got {self.layers!r}.")
+        """Whole numbers."""
+        for name in ("components", "width"):
+            as_count(getattr(self, name), name, most=MOST_UNITS)
+        as_count(self.depth, "depth", most=MOST_LAYERS)
+        as_count(self.layers, "layers", least=0, most=MOST_LAYERS)
 
     def __call__(self, x_size: int, theta_size: int, *, key: Key) -> Any:  # noqa: ANN401
         """Build the flow."""

@@ -6,7 +6,7 @@ plain `jnp`, because exporters cannot differentiate through library layers.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -15,12 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ...inputs import as_count, as_flag, kind_of
 from ...serial import known, register
 from ...supervision.records import Number, Theta
 
 #: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
 
+#: Units of one layer, at most: a matrix between two such layers takes 17 GB.
+MOST_UNITS = 1 << 16
+#: Layers of one network, at most: compilation time grows with each.
+MOST_LAYERS = 1000
 #: Activations that files store by name.
 _NAMES = ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish")
 #: The same functions by name.
@@ -200,12 +205,21 @@ class ResidualNetwork(AbstractFeedForward):
 
 
 def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
-    if isinstance(widths, int | float | str):
+    if isinstance(widths, str) or not isinstance(widths, Iterable):
         raise TypeError(f"widths must be a list such as (64, 64); got {widths!r}.")
-    values = tuple(int(width) for width in widths)
-    if not values or min(values) < 1:
+    values = tuple(as_count(width, "every width", most=MOST_UNITS) for width in widths)
+    if not values:
         raise ValueError(f"an MLP needs at least one hidden layer of positive width; got {widths}.")
+    as_count(len(values), "the number of layers", most=MOST_LAYERS)
     return values
+
+
+def _check_start(choice: "MLP | Residual") -> None:
+    if not isinstance(choice.initial, AbstractInitial):
+        raise TypeError(
+            f"initial must be such as ist.GlorotUniform(); got {kind_of(choice.initial)}."
+        )
+    as_flag(choice.output_bias, "output_bias")
 
 
 def _check_elementwise(activation: Activation) -> None:
@@ -246,6 +260,10 @@ class MLP(eqx.Module):
     initial: AbstractInitial = eqx.field(default_factory=GlorotUniform)
     output_bias: bool = eqx.field(static=True, default=True)
 
+    def __check_init__(self) -> None:
+        """How weights start."""
+        _check_start(self)
+
     def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> MLPNetwork:
         """Build the network."""
         _check_elementwise(self.activation)
@@ -278,9 +296,10 @@ class Residual(eqx.Module):
     output_bias: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        for name, value in (("width", self.width), ("blocks", self.blocks)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        """Positive whole numbers."""
+        as_count(self.width, "width", most=MOST_UNITS)
+        as_count(self.blocks, "blocks", most=MOST_LAYERS)
+        _check_start(self)
 
     def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> ResidualNetwork:
         """Build the network."""

@@ -14,7 +14,7 @@ from ..architecture import build_scalar, build_vector
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
 from ..potential import PotentialModel
-from .networks import MLP, AbstractPairNetwork, Residual
+from .networks import MLP, MOST_UNITS, AbstractPairNetwork, Residual
 
 
 class ParticleNetwork(AbstractPairNetwork):
@@ -84,7 +84,8 @@ class ParticleSet(eqx.Module):
             self.x_features = PerParticle(self.particles, self.features)
 
     def __check_init__(self) -> None:
-        as_count(self.size, "size")
+        """One layout of x, not two."""
+        as_count(self.size, "size", most=MOST_UNITS)
         given = self.x_features
         if not isinstance(given, PerParticle):
             raise TypeError(f"x_features must be ist.PerParticle(…); got {given!r}.")

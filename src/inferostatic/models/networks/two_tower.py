@@ -15,7 +15,7 @@ from ...inputs import as_count
 from ...serial import known
 from ...supervision.records import Number, Theta
 from ..architecture import build_vector
-from .networks import AbstractPairNetwork, Residual
+from .networks import MOST_UNITS, AbstractPairNetwork, Residual
 
 
 class TwoTowerNetwork(AbstractPairNetwork):
@@ -65,7 +65,8 @@ class TwoTower(eqx.Module):
     theta_network: Any = eqx.field(default_factory=Residual)
 
     def __check_init__(self) -> None:
-        as_count(self.size, "size")
+        """A whole number of products."""
+        as_count(self.size, "size", most=MOST_UNITS)
 
     def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> TwoTowerNetwork:
         """Build both towers."""
