@@ -58,8 +58,16 @@ class AbstractArchitecture(eqx.Module):
         """What the model can be asked for."""
 
     @abc.abstractmethod
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> AbstractModel:
+    def build_network(self, shapes: Shapes, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+        """A network with fresh weights."""
+
+    @abc.abstractmethod
+    def place_network(self, shapes: Shapes, network: Any) -> AbstractModel:  # noqa: ANN401
+        """The model around a network."""
+
+    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
         """An untrained model."""
+        return self.place_network(shapes, self.build_network(shapes, key=key))
 
     def shapes(self, x: np.ndarray, theta_centre: np.ndarray, theta_scale: np.ndarray) -> Shapes:
         """Learn the features of x; θ is standardised by the prior unless raw."""
@@ -111,12 +119,14 @@ class Potential(AbstractArchitecture):
             )
         self.x_features = own
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> PotentialModel:
-        """A potential with fresh weights."""
+    def build_network(self, shapes: Shapes, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+        """A network of x and θ apart, or of one vector."""
         if takes_pairs(self.network):
-            network = build_pair(self.network, shapes.x_size, shapes.theta_dim, key=key)
-        else:
-            network = build_vector(self.network, shapes.x_size + shapes.theta_dim, 1, key=key)
+            return build_pair(self.network, shapes.x_size, shapes.theta_dim, key=key)
+        return build_vector(self.network, shapes.x_size + shapes.theta_dim, 1, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> PotentialModel:  # noqa: ANN401
+        """A potential."""
         return PotentialModel(shapes.x_features, theta_map(shapes), network)
 
 
@@ -133,10 +143,13 @@ class DirectScore(AbstractArchitecture):
         """The score."""
         return frozenset({Capability.SCORE})
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> ScoreModel:
-        """A score network with fresh weights."""
+    def build_network(self, shapes: Shapes, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+        """A network with as many outputs as parameters."""
         in_size = shapes.x_size + shapes.theta_dim
-        network = build_vector(self.network, in_size, shapes.theta_dim, key=key)
+        return build_vector(self.network, in_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> ScoreModel:  # noqa: ANN401
+        """A score."""
         scale = jnp.asarray(shapes.theta_scale)
         return ScoreModel(shapes.x_features, theta_map(shapes), network, scale)
 
@@ -154,9 +167,12 @@ class DirectRatio(AbstractArchitecture):
         """The log ratio."""
         return frozenset({Capability.LOG_RATIO})
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> RatioModel:
-        """A ratio network with fresh weights."""
-        network = build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
+    def build_network(self, shapes: Shapes, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+        """A network with two outputs."""
+        return build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> RatioModel:  # noqa: ANN401
+        """A log ratio."""
         return RatioModel(shapes.x_features, theta_map(shapes), network)
 
 

@@ -196,9 +196,12 @@ class Flow(AbstractArchitecture):
         """Everything."""
         return frozenset(Capability)
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> DensityModel:
-        """A flow with fresh weights."""
-        network = build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
+    def build_network(self, shapes: Shapes, *, key: PRNGKeyArray) -> FlowNetwork:
+        """A flow."""
+        return build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> DensityModel:  # noqa: ANN401
+        """A density."""
         return DensityModel(shapes.x_features, theta_map(shapes), network)
 
 
