@@ -27,7 +27,7 @@ ALLOWED = 500_000_000
 
 #: Peak memory in kB before and after each file, and what became of it.
 LOADER = """
-import sys, json, resource
+import json, sys
 import inferostatic as ist
 from saved_models import SUPPLIED
 def peak():
@@ -127,13 +127,15 @@ def overlapping() -> bytes:
     count = 5000
     copies = [entry[:46] + f"arrays/{i:04x}.np".encode()[: len(entry) - 46] for i in range(count)]
     directory = data[start:second] + b"".join(copies)
-    tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count + 1, count + 1, len(directory), start, 0)
+    tail = struct.pack(
+        "<4s4H2LH", b"PK\x05\x06", 0, 0, count + 1, count + 1, len(directory), start, 0
+    )
     return data[:start] + directory + tail
 
 
 def lying() -> bytes:
     """A header of a gigabyte that the directory says is small."""
-    data = packed({"header.json": bytes(900_000_000)})
+    data = packed({"header.json": bytes(600_000_000)})
     where = data.index(b"PK\x01\x02")
     return data[: where + 24] + struct.pack("<L", 1000) + data[where + 28 :]
 
@@ -149,7 +151,7 @@ def hostile() -> Iterator[tuple[str, bytes]]:
         yield f"flow {field}", edited("nde", with_network(record("MixtureFlow", **{field: value})))
     yield "flow components", edited("nde", with_network(record("MixtureFlow", components=10**8)))
     yield "particle", edited("network-particle-set", wide_particles)
-    yield "columns", many_columns(50_000)
+    yield "columns", many_columns(130_000)
     long = {"low": array("a", "<U100000000", []), "high": array([1, 1], "float32", [2])}
     yield "text", edited("network-mlp", lambda h: h["prior"].update(fields=long))
     empty = {"low": array([], "float32", [0, 10**12]), "high": array([1], "float32", [1])}
@@ -160,10 +162,10 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield "records", edited("network-mlp", lambda h: h.update(prior=many))
     yield "objects", edited("network-mlp", lambda h: h.update(prior={"tuple": [{}] * 1_000_000}))
     good = members_of("network-mlp")
-    yield "bomb", packed(good | {"header.json": b"[" + b"[]," * 300_000_000 + b"[]]"})
+    yield "bomb", packed(good | {"header.json": b"[" + b"[]," * 20_000_000 + b"[]]"})
     yield "shape", packed(good | {"arrays/network/0.npy": npy("(10000000000,)")})
     yield "shapes", packed(good | {"arrays/more.npy": npy("(1, 100000, 100000)")})
-    zeros = npy("(200000000,)", bytes(800_000_000))
+    zeros = npy("(80000000,)", bytes(320_000_000))
     name = "arrays/network/0.npy"
     yield "zeros", packed(good | {name: zeros}, deflated=("header.json", name))
     yield "overlap", overlapping()
@@ -186,4 +188,5 @@ def test_no_file_takes_more_memory_than_files_of_its_size_need(tmp_path: Path) -
     taken = {name: (peak - before) * 1000 for name, (peak, _) in zip(paths, rows, strict=True)}
     assert max(taken.values()) < ALLOWED, taken
     for name, (_, said) in zip(paths, rows, strict=True):
-        assert said.startswith("ValueError") and f"{name}.isn" in said, (name, said)
+        assert said.startswith("ValueError"), (name, said)
+        assert f"{name}.isn" in said, (name, said)

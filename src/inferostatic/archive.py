@@ -6,6 +6,7 @@ foreign file raises an error. Writing replaces the old file only when the new on
 
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -34,6 +35,9 @@ ARRAYS = "arrays/"
 HEADER_BYTES = 4 << 20
 #: The same for each byte of the file, where that is more.
 HEADER_RATIO = 8
+#: Objects that a header may describe, hundreds of times more than any model has: each becomes an
+#: array or a record, far larger than its text.
+MOST_OBJECTS = 20_000
 #: Kinds of NumPy's numbers that arrays hold: booleans, integers, real and complex numbers.
 NUMBERS = "biufc"
 #: Longest axis of an array without entries, whose size says nothing.
@@ -138,8 +142,15 @@ def _check_size(info: zipfile.ZipInfo, size: int) -> None:
 
 
 def _read_header(data: bytes, path: Path) -> dict[str, Any]:
+    objects = itertools.count(1)
+
+    def count(entries: dict[str, Any]) -> dict[str, Any]:
+        if next(objects) > MOST_OBJECTS:
+            raise ValueError(f"it describes more than {MOST_OBJECTS} objects")
+        return entries
+
     try:
-        header = json.loads(data.decode())
+        header = json.loads(data.decode(), object_hook=count)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} has an unreadable header ({error}); it is damaged.") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:

@@ -8,7 +8,7 @@ Functions that a user wrote cannot be stored; their name is, and loading asks fo
 import dataclasses
 import pickle
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -65,7 +65,7 @@ class UserObject:
 
     thing: Any
 
-    def __deepcopy__(self, memo: object) -> Self:
+    def __deepcopy__(self, memo: object) -> "UserObject":
         """Itself: functions are not copied."""
         return self
 

@@ -21,6 +21,8 @@ from .history import HISTORY, REGION, History, Region
 
 #: Degrees of a centring polynomial, far above those that are ever chosen.
 HIGHEST_DEGREE = 64
+#: Features of a particle, at most: putting particles in order compiles an operation for each.
+MOST_FEATURES = 10_000
 
 
 def require_estimator(estimator: Any) -> None:  # noqa: ANN401
@@ -98,7 +100,8 @@ def _require_map(features: Any, dim: int) -> None:  # noqa: ANN401
     elif isinstance(features, PerParticleMap):
         layout = features.layout
         sizes = isinstance(layout, Layout) and (layout.particles, layout.features, layout.columns)
-        if not sizes or not all(type(size) is int and 1 <= size <= dim for size in sizes):
+        fits = sizes and all(type(size) is int and 1 <= size <= dim for size in sizes)
+        if not fits or layout.features > MOST_FEATURES:
             raise ValueError(f"its layout of particles does not fit {dim} observables")
         _require_positive(features.presence, (), "presence of its features")
         _require_map(features.each, layout.width)
