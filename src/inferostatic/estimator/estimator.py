@@ -108,13 +108,6 @@ class AbstractEstimator:
             raise ValueError(f"cannot save this estimator to {path}: {error}.") from error
         write_archive(path, *self.described())
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as it is saved, with what a user wrote beside it."""
-        from .loading import unpickle
-
-        users: dict[str, UserObject] = {}
-        return unpickle, (*self.described(users), users)
-
     def described(
         self, users: dict[str, UserObject] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:

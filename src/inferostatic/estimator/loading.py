@@ -1,5 +1,6 @@
 """Reading trained artefacts back from files that `save` wrote, and from pickles."""
 
+import copyreg
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -75,9 +76,19 @@ def load(
 def unpickle(
     header: dict[str, Any], arrays: dict[str, np.ndarray], users: dict[str, UserObject]
 ) -> Any:  # noqa: ANN401
-    """The estimator that `__reduce__` described."""
+    """The estimator that was pickled."""
     supplied = {name: user.thing for name, user in users.items()}
     return read_described(header, arrays, "the pickled estimator", None, supplied)
+
+
+def _reduce(estimator: AbstractEstimator | MatrixElement) -> tuple[Any, ...]:
+    """Pickled as it is saved, with what a user wrote beside it."""
+    users: dict[str, UserObject] = {}
+    return unpickle, (*estimator.described(users), users)
+
+
+for _kind in (*KINDS.values(), MatrixElement):
+    copyreg.pickle(_kind, _reduce)
 
 
 def read_described(
