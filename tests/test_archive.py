@@ -478,6 +478,15 @@ BAD_HEADERS: dict[str, tuple[Any, str]] = {
     "centring": (lambda h: {**h, "centring": h["prior"]}, "its centring is Uniform"),
     "a degree": (centred(degrees={"tuple": [{"tuple": [0, 10**9]}]}), "degree of its centring"),
     "degrees": (centred(degrees={"tuple": [{"tuple": [1]}]}), "degrees of its centring do not fit"),
+    "a text as remarks": (changed(choices="x"), "remarks of its history are str"),
+    "a number as name": (
+        lambda h: {**h, "method": {**h["method"], "fields": {**h["method"]["fields"], "name": 1}}},
+        "name of Method is int",
+    ),
+    "a number as features": (
+        changed(architecture={"type": "Potential", "fields": {"x_features": 3}}),
+        "x_features of Potential is int",
+    ),
     "remarks": (changed(warnings=[1]), "remarks of its history are no texts"),
 }
 

@@ -7,6 +7,7 @@ Functions that a user wrote cannot be stored; their name is, and loading asks fo
 
 import dataclasses
 import pickle
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -25,6 +26,10 @@ FORMER_FIELDS: dict[str, dict[str, str]] = {
     "CandidateSets": {"law": "candidates"},
     "LabelledPairs": {"law": "pairs"},
 }
+#: Types of fields that a file holds as they are.
+_PLAIN = (bool, int, float, str)
+#: Where our own classes are.
+_PACKAGE = __name__.partition(".")[0]
 
 #: Whatever is registered comes back unchanged.
 T = TypeVar("T")
@@ -137,7 +142,7 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
     if not isinstance(data, dict):
         return data
     if "array" in data:
-        shape, dtype = tuple(data["shape"]), np.dtype(data["dtype"])
+        shape, dtype = tuple(data["shape"]), np.dtype(str(data["dtype"]))
         require_shape(shape, dtype)
         return np.asarray(data["array"], dtype=dtype).reshape(shape)
     if "tuple" in data:
@@ -153,8 +158,31 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
         renamed = FORMER_FIELDS.get(_present_name(data["type"]), {})
         stored: dict[str, Any] = data["fields"]
         fields = {renamed.get(k, k): restore(value, supplied) for k, value in stored.items()}
+        users = {renamed.get(k, k) for k, value in stored.items() if "user" in _entries(value)}
+        for field in dataclasses.fields(kind):  # pyright: ignore[reportArgumentType]
+            if field.name in fields and not _fits(
+                fields[field.name], field.type, user=field.name in users
+            ):
+                found = type(fields[field.name]).__name__
+                raise TypeError(f"{field.name} of {data['type']} is {found}")
         return kind(**fields)
     raise ValueError("unreadable description in the file.")
+
+
+def _fits(value: object, annotation: Any, *, user: bool) -> bool:  # noqa: ANN401
+    """Whether a field may hold this, as far as plain types and our own classes tell."""
+    if isinstance(annotation, types.UnionType):
+        return any(_fits(value, one, user=user) for one in annotation.__args__)
+    if annotation is types.NoneType:
+        return value is None
+    if annotation in _PLAIN:
+        return isinstance(value, (int, float) if annotation is float else annotation)
+    ours = isinstance(annotation, type) and annotation.__module__.startswith(_PACKAGE)
+    return isinstance(value, annotation) if ours and not user else True
+
+
+def _entries(data: object) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
 
 
 def absent_names(data: Any) -> list[str]:  # noqa: ANN401

@@ -150,8 +150,8 @@ def _read_estimator(
     history = History(
         **{field: arrays.pop(f"history/{field}") for field in HISTORY},
         stopped=header["stopped"],
-        warnings=tuple(header["warnings"]),
-        choices=tuple(header.get("choices", ())),
+        warnings=_remarks(header["warnings"]),
+        choices=_remarks(header.get("choices", [])),
     )
     # A user's own network may need values to be built, which ours never do.
     values = bool(absent_names(header["architecture"]))
@@ -172,6 +172,12 @@ def _read_estimator(
     )
     require_estimator(estimator)
     return estimator
+
+
+def _remarks(listed: object) -> tuple[Any, ...]:
+    if not isinstance(listed, list | tuple):
+        raise TypeError(f"remarks of its history are {kind_of(listed)}")
+    return tuple(listed)
 
 
 def _read_matrix_element(
