@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from ..archive import package_versions, write_archive
 from ..chunks import FEWEST_ROWS, MOST_POINTS, bytes_allowed, padded, power_of_two, rows_within
+from ..files import require_file
 from ..inputs import (
     Input,
     as_floats,
@@ -33,10 +34,11 @@ from ..models.architecture import AbstractArchitecture, Shapes
 from ..models.members import evaluate, grid, keep_members, mean, standard_deviation
 from ..models.memory_footprint import bytes_of, one_member, vector
 from ..models.potential import AbstractModel, AbstractScoreModel, PotentialModel
-from ..serial import describe
+from ..serial import UserObject, describe
 from ..world.priors.prior import AbstractPrior
 from .history import HISTORY, REGION, History, Region
 from .measured_mean import MeasuredMean
+from .soundness import require_estimator
 
 #: Fraction of events beyond the training range of some observable that calls for a warning.
 TOLERATED_OUTSIDE = 0.01
@@ -46,6 +48,15 @@ class CapabilityError(AttributeError):
     """A model was asked for something that it does not model."""
 
 
+#: Records that a file describes in its header: attributes of estimators, each with the name of its
+#: class, which may be defined in a later folder. Only the method is never None.
+RECORDS = {
+    "method": "AbstractMethod",
+    "prior": "AbstractPrior",
+    "training": "Training",
+    "score_bias": "MeasuredMean",
+    "x_mean": "MeasuredMean",
+}
 #: What each kind offers, for messages.
 _OFFERS = {
     "Estimator": "potential, score and log_ratio",
@@ -112,31 +123,34 @@ class AbstractEstimator:
         """Write everything to one file, without pickle; `ist.load` reads it.
 
         A user's own network, prior or width function is stored by name only and has to be supplied
-        again on loading.
+        again on loading. A symbolic link is followed, and what is no regular file is refused.
         """
+        require_file(path)
+        try:
+            require_estimator(self)
+        except ValueError as error:
+            raise ValueError(f"cannot save this estimator to {path}: {error}.") from error
         write_archive(path, *self.described())
 
-    def described(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A header and arrays, from which `read_estimator` makes the same again."""
+    def described(
+        self, users: dict[str, UserObject] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A header and arrays, from which `read_described` makes the same again."""
         leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_array))
         header = {
             "kind": type(self).__name__,
             "packages": package_versions(),
-            "architecture": describe(self.architecture),
-            "shapes": describe(self.shapes),
-            "method": describe(self.method),
-            "prior": describe(self.prior),
+            "architecture": describe(self.architecture, users),
+            "shapes": describe(self.shapes, users),
             "x_names": self.x_names,
             "theta_names": self.theta_names,
             "stopped": self.history.stopped,
             "warnings": self.history.warnings,
             "choices": self.history.choices,
-            "training": describe(self.training),
-            "centring": describe(getattr(self.model, "centring", None)),
-            "score_bias": describe(self.score_bias),
-            "x_mean": describe(self.x_mean),
+            "centring": describe(getattr(self.model, "centring", None), users),
         }
-        arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
+        header |= {name: describe(getattr(self, name), users) for name in RECORDS}
+        arrays = {f"network/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
         arrays |= {f"region/{f}": getattr(self.region, f) for f in REGION}
         arrays |= {f"history/{f}": getattr(self.history, f) for f in HISTORY}
         return header, arrays

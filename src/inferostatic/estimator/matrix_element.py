@@ -19,6 +19,7 @@ from jaxtyping import Array
 
 from ..archive import write_archive
 from ..bounds import within
+from ..files import require_file
 from ..inputs import (
     Input,
     as_count,
@@ -43,9 +44,10 @@ from ..models.matrix_element import (
     log_mean_ratio,
     mean_slope,
 )
-from ..serial import describe
+from ..serial import UserObject, describe
 from .density import DensityEstimator
 from .estimator import broadcast_rows
+from .soundness import require_matrix_element
 
 #: Part of the draws that comes from around the event's own draws.
 LOCAL = 0.2
@@ -138,9 +140,20 @@ class MatrixElement:
         The user's own densities are stored by name only: supply them again on loading,
         `ist.load(path, supplied={name: function})`.
         """
+        require_file(path)
+        try:
+            require_matrix_element(self)
+        except ValueError as error:
+            raise ValueError(f"cannot save this estimator to {path}: {error}.") from error
+        write_archive(path, *self.described())
+
+    def described(
+        self, users: dict[str, UserObject] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A header and arrays, from which `read_described` makes the same again."""
         header: dict[str, Any] = {
             "kind": type(self).__name__,
-            "method": describe(self.method),
+            "method": describe(self.method, users),
             "x_names": self.x_names,
             "theta_names": self.theta_names,
         }
@@ -148,9 +161,9 @@ class MatrixElement:
         for name in ("proposal", "transfer"):
             part = getattr(self, name)
             if part is not None:
-                header[name], inner = part.described()
+                header[name], inner = part.described(users)
                 arrays |= {f"{name}/{key}": array for key, array in inner.items()}
-        write_archive(path, header, arrays)
+        return header, arrays
 
     def __repr__(self) -> str:
         transfer = "given" if self.transfer is None else "learned"

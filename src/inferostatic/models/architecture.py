@@ -60,8 +60,16 @@ class AbstractArchitecture(eqx.Module):
     capabilities: AbstractClassVar[frozenset[Capability]]
 
     @abc.abstractmethod
-    def build(self, shapes: Shapes, *, key: Key) -> AbstractModel:
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network with fresh weights."""
+
+    @abc.abstractmethod
+    def place_network(self, shapes: Shapes, network: Any) -> AbstractModel:  # noqa: ANN401
+        """The model around a network."""
+
+    def build(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
         """An untrained model."""
+        return self.place_network(shapes, self.build_network(shapes, key=key))
 
     def shapes(self, x: np.ndarray, theta_centre: np.ndarray, theta_scale: np.ndarray) -> Shapes:
         """Learn the features of x; θ is standardised by the prior unless raw."""
@@ -106,9 +114,12 @@ class Potential(AbstractArchitecture):
             )
         self.x_features = own
 
-    def build(self, shapes: Shapes, *, key: Key) -> PotentialModel:
-        """A potential with fresh weights."""
-        network = build_scalar(self.network, shapes.x_size, shapes.theta_dim, key=key)
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network of x and θ apart, or of one vector."""
+        return build_scalar(self.network, shapes.x_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> PotentialModel:  # noqa: ANN401
+        """A potential."""
         return PotentialModel(shapes.x_features, theta_map(shapes), network)
 
 
@@ -119,10 +130,13 @@ class DirectScore(AbstractArchitecture):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.SCORE})
     network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
 
-    def build(self, shapes: Shapes, *, key: Key) -> ScoreModel:
-        """A score network with fresh weights."""
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network with as many outputs as parameters."""
         in_size = shapes.x_size + shapes.theta_dim
-        network = build_vector(self.network, in_size, shapes.theta_dim, key=key)
+        return build_vector(self.network, in_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> ScoreModel:  # noqa: ANN401
+        """A score."""
         scale = jnp.asarray(shapes.theta_scale)
         return ScoreModel(shapes.x_features, theta_map(shapes), network, scale)
 
@@ -134,9 +148,12 @@ class DirectRatio(AbstractArchitecture):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})
     network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
 
-    def build(self, shapes: Shapes, *, key: Key) -> RatioModel:
-        """A ratio network with fresh weights."""
-        network = build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network with two outputs."""
+        return build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> RatioModel:  # noqa: ANN401
+        """A log ratio."""
         return RatioModel(shapes.x_features, theta_map(shapes), network)
 
 

@@ -168,9 +168,12 @@ class Flow(AbstractArchitecture):
     network: Any = eqx.field(default_factory=MixtureFlow)
     x_features: AbstractFeatures = eqx.field(default_factory=Natural, converter=invertible)
 
-    def build(self, shapes: Shapes, *, key: Key) -> DensityModel:
-        """A flow with fresh weights."""
-        network = build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
+    def build_network(self, shapes: Shapes, *, key: Key) -> FlowNetwork:
+        """A flow."""
+        return build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> DensityModel:  # noqa: ANN401
+        """A density."""
         return DensityModel(shapes.x_features, theta_map(shapes), network)
 
 

@@ -230,10 +230,12 @@ def _check_elementwise(activation: Activation) -> None:
         "an MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
         "write your own network, a function (in_size, out_size, *, key)."
     )
-    z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
     try:
-        one_by_one = jnp.stack([activation(unit) for unit in z])
-        same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
+        # Values, also where a network is built by its shapes alone.
+        with jax.ensure_compile_time_eval():
+            z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
+            one_by_one = jnp.stack([activation(unit) for unit in z])
+            same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
     except (TypeError, IndexError, ValueError) as error:
         wrong = f"could not be applied to single numbers ({error})"
         raise TypeError(f"the activation {activation!r} {wrong}; {remedy}") from error
