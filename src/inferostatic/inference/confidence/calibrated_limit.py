@@ -71,7 +71,9 @@ class CalibratedCurves:
             def above(value: float, test: MeanTest = test) -> float:
                 return float(self._of_test(test, np.array([value]))[0]) - threshold
 
-            if above(highest) < 0:
+            if above(lowest) <= 0:  # CLs+b may exclude every signal
+                limits[k] = lowest
+            elif above(highest) < 0:
                 limits[k] = find_root(above, lowest, highest, 1e-5 * (highest - lowest))
         return limits
 
