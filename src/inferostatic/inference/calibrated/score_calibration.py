@@ -41,6 +41,8 @@ NEAR_EVENTS = 4000
 MOST_EVENTS = 500_000
 #: Freshly simulated events from which the scatter is learned, at most.
 SCATTER_EVENTS = 20_000
+#: Events nearest to a box from which means are learned, where there are not more inside.
+RANGE_EVENTS = 10_000
 #: Fewest calibration events from which means can be learned.
 FEWEST_EVENTS = 1000
 
@@ -129,6 +131,29 @@ class ScoreCalibration:
             theta_near, left, _box(theta_near), degree=SCATTER_DEGREE, weight=weight[near]
         )
         return Expectation(anchor, unit, mean, covariance, theta, x[:count])
+
+    def expectation_between(self, low: np.ndarray, high: np.ndarray) -> Expectation:
+        """By the stored events in a box of θ, or nearest to it, with scatter over all of it."""
+        theta, x, weight = self.rows
+        width = np.maximum(self.score.high - self.score.low, np.finfo(float).tiny)
+        away = np.sum(np.square((np.clip(theta, low, high) - theta) / width), axis=1)
+        count = min(max(int(np.sum(away == 0)), RANGE_EVENTS), len(theta), MOST_EVENTS)
+        order = np.random.default_rng(0).permutation(np.argsort(away, kind="stable")[:count])
+        theta, x, weight = theta[order], x[order], weight[order]
+        anchor = np.clip((low + high) / 2, self.score.low, self.score.high)
+        score = self._score_unseen(order, x, anchor)
+        some = slice(0, SCATTER_EVENTS)
+        scattered = score[some] if len(self.events) == 1 else self.score(x[some], anchor)
+        unit = _find_unit(theta[some], scattered, weight[some])
+        mean = learn_mean(theta, score @ unit.T, _box(theta), degree=DEGREE, weight=weight)
+        covariance = learn_covariance(
+            theta[some],
+            scattered @ unit.T - mean.at(theta[some]),
+            _box(theta[some]),
+            degree=LOCAL_SCATTER_DEGREE,
+            weight=weight[some],
+        )
+        return Expectation(anchor, unit, mean, covariance, theta, x)
 
     def _score_unseen(self, rows: np.ndarray, x: np.ndarray, anchor: np.ndarray) -> np.ndarray:
         """Each event's score by the estimator that was not trained on it, or by all of them."""

@@ -21,7 +21,7 @@ from ...inputs import kind_of
 from ..calibrated.averaged_score import AveragedScore
 from ..calibrated.calibrated_fit import data_of, estimators_of, solve_calibrated
 from ..calibrated.mean_test import MeanTest, find_root
-from ..calibrated.nearby_simulation import NearbySimulation
+from ..calibrated.nearby_simulation import NearbySimulation, Solution
 from ..calibrated.observed_data import ObservedData
 from ..calibrated.score_calibration import ScoreCalibration, compare_means, learn_nearby
 from ..likelihood.likelihood import Likelihood
@@ -78,17 +78,10 @@ class CalibratedCurves:
         return limits
 
     def _of_test(self, test: MeanTest, values: np.ndarray) -> np.ndarray:
-        best = test.solve(self.background)[0]
-        roots = [self._root(test, best, value) for value in (*values, self.background[self.index])]
-        tails = ndtr(-np.array(roots))
+        points = np.tile(self.background, (len(values) + 1, 1))
+        points[:-1, self.index] = values
+        tails = ndtr(-np.array([test.signed_root(point, self.index) for point in points]))
         return self.method.combine(Confidence(tails[:-1], np.full(len(values), tails[-1])))
-
-    def _root(self, test: MeanTest, best: np.ndarray, value: float) -> float:
-        """The signed root of χ² at one value, positive above the best fit."""
-        point = self.background.copy()
-        point[self.index] = value
-        size = np.sqrt(test.profile(point, [self.index], best))
-        return float(np.copysign(size, value - best[self.index]))
 
 
 def calibrate_limit(
@@ -141,14 +134,25 @@ def _read(
     )
 
 
+def _find_box(
+    found: Solution, data: ObservedData, index: int, background: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where θ may lie: from the background up to far beyond any limit, the others near the fit."""
+    theta, errors = found.theta, np.sqrt(np.diag(found.test.covariance(found.theta)))
+    reach = REACH_OTHERS * errors
+    low, high = np.maximum(theta - reach, data.low), np.minimum(theta + reach, data.high)
+    low[index] = background
+    high[index] = min(max(theta[index], background) + REACH * errors[index], data.high[index])
+    return low, high
+
+
 def _by_events(
     calibration: ScoreCalibration, data: ObservedData, index: int, background: float
 ) -> tuple[MeanTest, list[str]]:
     score = calibration.score
     data = data.clip_bounds(score.low, score.high, score.names)
-    anchor = solve_calibrated(score, data, calibration=calibration)[0].theta.copy()
-    anchor[index] = background
-    expected = calibration.expectation(anchor)
+    found, _ = solve_calibrated(score, data, calibration=calibration)
+    expected = calibration.expectation_between(*_find_box(found, data, index, background))
     note = f"means and scatter of the score from {expected.mean.events:,} stored events"
     return compare_means(score, data, expected), [note]
 
@@ -166,13 +170,8 @@ def _by_simulation(
     found, _ = solve_calibrated(
         score, data, simulation=simulation, seed=seed, progress_bar=progress_bar
     )
-    theta, errors = found.theta, np.sqrt(np.diag(found.test.covariance(found.theta)))
     data = data.clip_bounds(*simulation.find_walls(score), score.names)
-    reach = REACH_OTHERS * errors
-    low, high = np.maximum(theta - reach, data.low), np.minimum(theta + reach, data.high)
-    low[index] = background
-    top = max(theta[index], background) + REACH * errors[index]
-    high[index] = min(top, data.high[index])
+    low, high = _find_box(found, data, index, background)
     count = int(max(LEAST_EVENTS, EVENTS_PER_OBSERVED * data.size))
     count = min(count, simulation.most_events)
     rng = np.random.default_rng([seed, 1])

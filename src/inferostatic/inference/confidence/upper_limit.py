@@ -257,7 +257,7 @@ def _find_calibrated(
     curves, best, notes = calibrate_limit(
         likelihood, index, method, no_signal, seed=seed, progress_bar=show
     )
-    highest = float(model.high[index])
+    highest = float(min(model.high[index], curves.tests[0].data.high[index]))
     limits = curves.find_limits(threshold, highest)
     top = highest if np.isnan(limits).any() else min(highest, BEYOND * limits.max())
     values = np.linspace(no_signal, top, SCANNED + 1)[1:]
