@@ -153,8 +153,8 @@ def upper_limit(
     if scan is not None and method.toys is None:
         raise ValueError("scan holds values to test with toys: give toys=, or leave out scan=.")
     model, no_signal = _above_background(model, index, background)
-    find = _find_plain if method.calibration is None else _find_calibrated
-    found = find(likelihood, model, index, method, 1 - level, no_signal, scan, seed, progress_bar)
+    asked = _Asked(likelihood, model, index, method, 1 - level, no_signal, scan, seed, progress_bar)
+    found = _find_plain(asked) if method.calibration is None else _find_calibrated(asked)
     values, limits, table = found.values, found.limits, found.table
     if np.isnan(limits[0]):
         warn_user(
@@ -181,6 +181,20 @@ def upper_limit(
     )
 
 
+class _Asked(NamedTuple):
+    """The question, with a threshold for CLs or CLs+b, and how it is to be answered."""
+
+    likelihood: Likelihood
+    model: LikelihoodModel
+    index: int
+    method: LimitMethod
+    threshold: float
+    no_signal: float
+    scan: Input | None
+    seed: int
+    show: bool | None
+
+
 class _Found(NamedTuple):
     """A limit by one of the methods; limits (6,) and table of the observed and expected curves."""
 
@@ -194,18 +208,9 @@ class _Found(NamedTuple):
     bias: LearnedBias | None
 
 
-def _find_plain(
-    likelihood: Likelihood,
-    model: LikelihoodModel,
-    index: int,
-    method: LimitMethod,
-    threshold: float,
-    no_signal: float,
-    scan: Input | None,
-    seed: int,
-    show: bool | None,  # noqa: FBT001
-) -> _Found:
+def _find_plain(asked: _Asked) -> _Found:
     """By the ratio of learned likelihoods, with asymptotic formulae or toys."""
+    likelihood, model, index, method, threshold, no_signal, scan, seed, show = asked
     observed = fit_observed(likelihood, model)
     background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
     asimov, notes = _asimov(likelihood, observed, background_theta, method, seed)
@@ -241,19 +246,9 @@ def _find_plain(
     return _Found("toys", curves, observed.theta, values, table, limits, notes, None)
 
 
-def _find_calibrated(
-    likelihood: Likelihood,
-    model: LikelihoodModel,
-    index: int,
-    method: LimitMethod,
-    threshold: float,
-    no_signal: float,
-    scan: Input | None,
-    seed: int,
-    show: bool | None,  # noqa: FBT001
-) -> _Found:
+def _find_calibrated(asked: _Asked) -> _Found:
     """By the mean score, whose distribution simulated events give."""
-    del scan
+    likelihood, model, index, method, threshold, no_signal, _, seed, show = asked
     curves, best, notes = calibrate_limit(
         likelihood, index, method, no_signal, seed=seed, progress_bar=show
     )
