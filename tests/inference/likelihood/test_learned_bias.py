@@ -26,6 +26,7 @@ def normal(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def measured(estimator: ist.Estimator, simulator: Any, n: int, seed: int = 1) -> ist.Estimator:
+    assert estimator.prior is not None
     events = ist.simulate(simulator, estimator.prior, n, seed=seed, progress_bar=False)
     events = ist.Events(
         theta=events.theta,
@@ -177,6 +178,7 @@ def test_events_that_measure_the_bias_train_nothing(centre: bool) -> None:  # no
     at = events.x[:50], events.theta[:50]
     np.testing.assert_array_equal(one.score(*at), two.score(*at))
     assert one.score_bias is not None
+    assert two.score_bias is not None
     assert one.score_bias(np.zeros(1))[0] != two.score_bias(np.zeros(1))[0]
     # Events that do train change the weights: the comparison above could fail.
     others = np.setdiff1d(np.arange(5000), rows)[:250]

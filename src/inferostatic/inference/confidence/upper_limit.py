@@ -186,7 +186,7 @@ class _Asked(NamedTuple):
 
     likelihood: Likelihood
     model: LikelihoodModel
-    index: int
+    parameter: int
     method: LimitMethod
     threshold: float
     no_signal: float
