@@ -8,8 +8,10 @@ from benchmarks import signal_background as sb
 
 pytestmark = pytest.mark.slow
 
-#: Median expected CLs limit by the exact density, found once with a simulated Asimov set.
-EXACT = 0.232
+#: Median expected CLs limit by the exact density.
+EXACT = 0.2461
+#: What a simulated Asimov set of 50,000 events gave once, within its error of 0.012.
+SIMULATED = 0.232
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +27,7 @@ def likelihood(estimator: ist.Estimator) -> ist.Likelihood:
 
 
 def test_the_plain_limit_warns_and_the_calibrated_one_holds(poor: ist.Estimator) -> None:
-    # The exact limit with an Asimov set of infinitely many events.
-    assert sb.exact_expected_limit(draws=500_000) == pytest.approx(0.247, abs=0.002)
+    assert sb.exact_expected_limit() == pytest.approx(EXACT, abs=0.001)
     with pytest.warns(UserWarning, match="cannot be told|biased"):
         ist.upper_limit(likelihood(poor), "mu", ist.CLsb())
     measured = ist.measure_bias(poor, sb.prior_events(200_000, seed=11))
@@ -36,8 +37,8 @@ def test_the_plain_limit_warns_and_the_calibrated_one_holds(poor: ist.Estimator)
     assert plain.bias.biased
     calibration = sb.slice_events(200_000, 2.5, seed=5)
     limit = ist.upper_limit(likelihood(poor), "mu", ist.CLs(calibration=calibration))
-    assert limit.expected[2] > 0.95 * EXACT
-    assert limit.expected[2] < 1.5 * EXACT
+    # A poor network may only weaken it.
+    assert 0.95 * SIMULATED < limit.expected[2] < 1.5 * EXACT
 
 
 def test_the_network_does_not_pass_for_so_many_events(poor: ist.Estimator) -> None:
