@@ -132,7 +132,9 @@ class ScoreCalibration:
         )
         return Expectation(anchor, unit, mean, covariance, theta, x[:count])
 
-    def expectation_between(self, low: np.ndarray, high: np.ndarray) -> Expectation:
+    def expectation_between(
+        self, low: np.ndarray, high: np.ndarray, anchor: np.ndarray
+    ) -> Expectation:
         """By the stored events in a box of θ, or nearest to it, with scatter over all of it."""
         theta, x, weight = self.rows
         width = np.maximum(self.score.high - self.score.low, np.finfo(float).tiny)
@@ -140,7 +142,6 @@ class ScoreCalibration:
         count = min(max(int(np.sum(away == 0)), RANGE_EVENTS), len(theta), MOST_EVENTS)
         order = np.random.default_rng(0).permutation(np.argsort(away, kind="stable")[:count])
         theta, x, weight = theta[order], x[order], weight[order]
-        anchor = np.clip((low + high) / 2, self.score.low, self.score.high)
         score = self._score_unseen(order, x, anchor)
         some = slice(0, SCATTER_EVENTS)
         scattered = score[some] if len(self.events) == 1 else self.score(x[some], anchor)
@@ -175,12 +176,14 @@ def learn_nearby(
     theta: np.ndarray,
     x: np.ndarray,
     free: int,
+    anchor: np.ndarray | None = None,
 ) -> Expectation:
     """An expectation by fresh events, simulated around the centre of some coordinates.
 
-    Coefficients up to degree `free` have no prior, as in `learn_mean`.
+    Coefficients up to degree `free` have no prior, as in `learn_mean`. Scores are taken at the
+    anchor, by default that centre.
     """
-    anchor = score.clip(coordinates.centre)
+    anchor = score.clip(coordinates.centre) if anchor is None else anchor
     scores = score(x, anchor)
     near = np.argsort(np.sum(np.square(coordinates(theta)), axis=1))[:NEAR_EVENTS]
     unit = _find_unit(theta[near], scores[near], np.ones(len(near)))

@@ -30,6 +30,8 @@ from .limit_methods import LimitMethod
 
 #: Standard errors above the estimate, or the background, to which events are simulated.
 REACH = 6.0
+#: Standard errors above the estimate, or the background, where scores are taken.
+ANCHOR = 1.0
 #: The same on both sides of the other parameters.
 REACH_OTHERS = 4.0
 #: Simulated events for each observed one: their error is then some 10% of the statistical one.
@@ -136,14 +138,21 @@ def _read(
 
 def _find_box(
     found: Solution, data: ObservedData, index: int, background: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where θ may lie: from the background up to far beyond any limit, the others near the fit."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where θ may lie, from the background up to far beyond any limit, the others near the fit.
+
+    Then the θ at which scores are taken.
+    """
     theta, errors = found.theta, np.sqrt(np.diag(found.test.covariance(found.theta)))
     reach = REACH_OTHERS * errors
     low, high = np.maximum(theta - reach, data.low), np.minimum(theta + reach, data.high)
     low[index] = background
-    high[index] = min(max(theta[index], background) + REACH * errors[index], data.high[index])
-    return low, high
+    best = max(theta[index], background)
+    high[index] = min(best + REACH * errors[index], data.high[index])
+    # A score between the best fit and the limit tells these apart best.
+    anchor = np.clip(theta, data.low, data.high)
+    anchor[index] = min(best + ANCHOR * errors[index], high[index])
+    return low, high, anchor
 
 
 def _by_events(
@@ -152,7 +161,8 @@ def _by_events(
     score = calibration.score
     data = data.clip_bounds(score.low, score.high, score.names)
     found, _ = solve_calibrated(score, data, calibration=calibration)
-    expected = calibration.expectation_between(*_find_box(found, data, index, background))
+    low, high, anchor = _find_box(found, data, index, background)
+    expected = calibration.expectation_between(low, high, score.clip(anchor))
     note = f"means and scatter of the score from {expected.mean.events:,} stored events"
     return compare_means(score, data, expected), [note]
 
@@ -171,7 +181,7 @@ def _by_simulation(
         score, data, simulation=simulation, seed=seed, progress_bar=progress_bar
     )
     data = data.clip_bounds(*simulation.find_walls(score), score.names)
-    low, high = _find_box(found, data, index, background)
+    low, high, anchor = _find_box(found, data, index, background)
     count = int(max(LEAST_EVENTS, EVENTS_PER_OBSERVED * data.size))
     count = min(count, simulation.most_events)
     rng = np.random.default_rng([seed, 1])
@@ -180,7 +190,7 @@ def _by_simulation(
         simulation.simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar
     )
     box = PolynomialCoordinates.of_box(low, high)
-    expected = learn_nearby(score, box, points, x, FREE_DEGREE)
+    expected = learn_nearby(score, box, points, x, FREE_DEGREE, score.clip(anchor))
     note = f"means and scatter of the score from {count:,} events simulated for this limit"
     return compare_means(score, data, expected), [note]
 
