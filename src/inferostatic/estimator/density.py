@@ -19,6 +19,7 @@ from ..inputs import (
 from ..models.features.invertible import undone
 from ..models.members import each_member, log_mean_exp
 from ..models.potential import AbstractModel
+from ..streams import Purpose, Stream
 from .estimator import Estimator
 
 
@@ -56,7 +57,8 @@ class DensityEstimator(Estimator):
         rows = as_floats(theta, "theta")
         rows = as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
         self._check_thetas(rows)
-        return undone(self.model.x_features, self.sample_features(rows, jax.random.key(seed)))
+        key = Stream(as_seed(seed), Purpose.DENSITY_SAMPLE).key()
+        return undone(self.model.x_features, self.sample_features(rows, key))
 
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
         """Features of one event drawn at each θ."""

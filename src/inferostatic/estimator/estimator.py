@@ -163,10 +163,9 @@ class AbstractEstimator:
 
     def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with the right columns."""
-        require_order(column_names(x), self.x_names, "x")
         for theta in thetas:
             require_order(column_names(theta), self.theta_names, "theta")
-        x_rows = as_rows(x, "x", of="observables")
+        x_rows = as_event_rows(x, self.x_names)
         theta_rows = [as_floats(theta, "theta") for theta in thetas]
         theta_rows = [t[None] if t.ndim == 1 else t for t in theta_rows]
         for rows in theta_rows:

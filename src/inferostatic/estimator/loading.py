@@ -17,6 +17,7 @@ from ..models.members import with_centring, with_network
 from ..models.networks.networks import NetworkChoice
 from ..models.potential import AbstractModel
 from ..serial import absent_names, restore
+from ..streams import Purpose, Stream
 from .density import DensityEstimator
 from .estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from .history import HISTORY, REGION, History, Region
@@ -150,7 +151,7 @@ def _filled(
     architecture: AbstractArchitecture, shapes: Shapes, arrays: Mapping[str, Any], path: str | Path
 ) -> AbstractModel:
     """The architecture's model with the stored weights in place."""
-    model = architecture.build(shapes, key=jax.random.key(0))
+    model = architecture.build(shapes, key=Stream(0, Purpose.TRY_MODEL).key())
     dynamic, static = eqx.partition(model.network, eqx.is_array)
     leaves, structure = jax.tree.flatten(dynamic)
     stored = [arrays.get(f"network/{i}") for i in range(len(leaves))]

@@ -43,6 +43,7 @@ from ..models.matrix_element import (
     mean_slope,
 )
 from ..serial import describe
+from ..streams import Purpose, Stream
 from .density import DensityEstimator
 
 #: Part of the draws that comes from around the event's own draws.
@@ -177,21 +178,20 @@ class MatrixElement:
         if count < FEWEST_SAMPLES:
             raise ValueError(f"samples must be at least {FEWEST_SAMPLES}; got {samples}.")
         rows = max(1, HELD // count)
-        parts, seed = [], as_seed(seed)
+        parts, stream = [], Stream(as_seed(seed), Purpose.MATRIX_ELEMENT)
         for start in range(0, len(x), rows):
             some = slice(start, start + rows)
-            draws = self._draws(x[some], count, np.random.SeedSequence([seed, start]))
+            draws = self._draws(x[some], count, stream.block(start))
             parts.append(of(draws, *(theta[some] for theta in thetas)))
         values, errors = zip(*parts, strict=True)
         return Estimated(np.concatenate(values), np.concatenate(errors))
 
-    def _draws(self, x: np.ndarray, count: int, seeds: np.random.SeedSequence) -> _Draws:
+    def _draws(self, x: np.ndarray, count: int, stream: Stream) -> _Draws:
         """Draws of z for each event from all components of the proposal."""
         local, broad = max(2, round(LOCAL * count)), max(2, round(BROAD * count))
         strata = Strata((count - local - broad, local, broad))
-        rng = np.random.default_rng(seeds)
-        key = jax.random.key(int(rng.integers(2**31)))
-        learned = self._learned_draws(x, PILOT + strata.sizes[0], key)
+        rng = stream.generator(0)
+        learned = self._learned_draws(x, PILOT + strata.sizes[0], stream.key(1))
         near = around(learned[:, :PILOT])
         far = HeavyTails(*(np.repeat(part, len(x), axis=0) for part in self._everywhere))
         u = np.concatenate(

@@ -113,7 +113,7 @@ class Events:
         assign(self, "theta", theta_rows if one_theta and mapped else freeze(theta_rows))
         assign(self, "weight", _check_weight(weight, len(x_rows), mapped=mapped))
         found = latent if isinstance(latent, Latent) else Latent({} if latent is None else latent)
-        check_latent(found, theta_rows)
+        check_latent(found, theta_rows, parameters)
         assign(self, "latent", found)
         assign(self, "prior", prior)
         assign(self, "x_names", names)

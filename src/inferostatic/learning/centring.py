@@ -19,6 +19,7 @@ from ..estimator.estimator import AbstractEstimator, Estimator
 from ..events.events import Events
 from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
+from ..streams import Purpose, Stream
 from ..supervision.candidates import CandidateSets
 from .defaults.trials import wants_trials
 from .draw import Records
@@ -80,7 +81,7 @@ def centre_score(
     bare = estimator
     if afresh:
         bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 20]))
+    rng = Stream(seed, Purpose.CENTRE).generator()
     if len(x) > MOST_EVENTS:
         some = np.sort(rng.choice(len(x), MOST_EVENTS, replace=False))
         x, theta, weight = x[some], theta[some], weight[some]

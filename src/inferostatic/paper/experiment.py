@@ -27,6 +27,7 @@ from ..models.architecture import (
 )
 from ..models.networks.networks import parameter_count
 from ..progress import progress
+from ..streams import Purpose, Stream
 from ..supervision.kernels import Delta, Rectangular
 from ..supervision.records import LabelledPair, ScoreTarget
 from ..world.priors.prior import Uniform
@@ -155,8 +156,8 @@ def reproduce(
         raise ValueError(
             f"events must be at least 20, so that 10% of them can validate; got {events}."
         )
-    seeds = np.random.SeedSequence(as_seed(seed)).generate_state(3 * instances + 6 + 6 * instances)
-    numbers = iter(int(s) for s in seeds)
+    seeds = Stream(as_seed(seed), Purpose.PAPER).seeds(3 * instances + 6 + 6 * instances)
+    numbers = iter(seeds)
     train = {task: [next(numbers) for _ in range(instances)] for task in TASKS}
     test = {task: (next(numbers), next(numbers)) for task in TASKS}
     starts = {column: [next(numbers) for _ in range(instances)] for column in COLUMNS}

@@ -27,6 +27,7 @@ from .supervision import (
     ThetaDistribution,
     draw_then_supervise,
     plain_supply,
+    require_several_points,
 )
 
 
@@ -142,6 +143,7 @@ class CandidateSets(AbstractSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
+        require_several_points(events)
         return plain_supply(events)
 
     def supervise(

@@ -16,6 +16,7 @@ from .supervision import (
     draw_then_supervise,
     plain_rows,
     trusted_region,
+    warn_of_one_point,
 )
 
 
@@ -43,6 +44,7 @@ class MadeAt(AbstractSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Any events will do."""
+        warn_of_one_point(events, "the density of x")
         prior = events.stored_prior() if events.prior is None else events.prior
         low, high = trusted_region(prior, events.theta)
         return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))

@@ -25,6 +25,7 @@ from jaxtyping import Array
 from ..events.events import Events
 from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
 from ..inputs import bad_rows, finite_rows, rounded, warn_user
+from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 
@@ -76,7 +77,8 @@ def some_events(events: Events) -> Events:
     """As many as are looked at, the same in every call."""
     if len(events) <= MOST_EVENTS:
         return events
-    rows = np.random.default_rng(0).choice(len(events), MOST_EVENTS, replace=False)
+    rng = Stream(0, Purpose.LATENT_EVENTS).generator()
+    rows = rng.choice(len(events), MOST_EVENTS, replace=False)
     return events[np.sort(rows)]
 
 
@@ -227,7 +229,7 @@ def _of_fresh_pairs(
     events: Events, joint: AbstractJoint, prior: AbstractPrior, seed: int
 ) -> Iterator[Identity]:
     x, latent, theta = _arrays(events, joint)
-    keys = jax.random.split(jax.random.key(seed), len(events))
+    keys = jax.random.split(Stream(seed, Purpose.LATENT_PAIRS).key(), len(events))
     partner, fraction, log_ratio = (
         np.asarray(a, np.float64) for a in _ratios(joint, prior, x, latent, theta, keys)
     )

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...events.simulate import simulate_at
 from ...inputs import as_count, kind_of, warn_user
+from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior
 from ...world.simulator import Simulator, require_simulator
 from .averaged_score import AveragedScore
@@ -174,10 +175,14 @@ def fit_nearby(
     repeats = -1  # how often many events were simulated; below 0 while coming near
     for stage in range(APPROACHES + REPEATS):
         ellipsoid = _choose_ellipsoid(score, data, theta, solution, number)
-        rng = np.random.default_rng([seed, stage])
+        rng = Stream(seed, Purpose.CALIBRATED_POINTS).generator(stage)
         points = ellipsoid.draw(rng, data, number)
         x = simulate_at(
-            options.simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar
+            options.simulator,
+            points,
+            Stream(seed, Purpose.CALIBRATED_EVENTS, (stage,)),
+            x_names=score.estimators[0].x_names,
+            progress_bar=progress_bar,
         )
         coordinates = PolynomialCoordinates.of_normal(
             ellipsoid.centre, ellipsoid.covariance, ellipsoid.free

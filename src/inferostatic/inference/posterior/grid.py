@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ...inputs import as_count, warn_user
+from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from .grid_density import GridDensity
@@ -48,7 +49,7 @@ class Grid(AbstractSampler):
     def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
         """Draw from the table."""
         del show
-        rng, prior = np.random.default_rng(seed), target.density.prior
+        rng, prior = Stream(seed, Purpose.GRID).generator(), target.density.prior
         if isinstance(prior, Discrete):
             points, probability, log_prob = enumerate_posterior(target, prior)
             chosen = rng.choice(len(points), self.draws, p=probability)

@@ -46,6 +46,7 @@ class Posterior:
         events: number of observed events.
         sampling: how it was done.
         grid: the tabulated density of the free parameters, if `ist.Grid` made it.
+        x_names: of the observables, unless there are several channels.
     """
 
     samples: np.ndarray
@@ -56,6 +57,7 @@ class Posterior:
     events: int
     sampling: Sampling
     grid: GridDensity | None = None
+    x_names: tuple[str, ...] = ()
     _free: tuple[int, ...] = ()
 
     @property
@@ -159,6 +161,7 @@ def _assemble(
 ) -> Posterior:
     """The result with all parameters; fixed ones have no spread and no diagnostics."""
     free, size = np.flatnonzero(likelihood.free), len(likelihood.names)
+    channels = likelihood.model.channels
     mean, covariance = likelihood.low.copy(), np.zeros((size, size))
     mean[free], covariance[np.ix_(free, free)] = found.mean, found.covariance
     r_hat, ess = np.full(size, np.nan), np.full(size, np.nan)
@@ -172,6 +175,7 @@ def _assemble(
         events=likelihood.events,
         sampling=dataclasses.replace(found.sampling, r_hat=r_hat, ess=ess, remarks=remarks),
         grid=found.grid,
+        x_names=channels[0].x_names if len(channels) == 1 else (),
         _free=tuple(int(i) for i in free),
     )
 

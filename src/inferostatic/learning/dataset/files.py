@@ -14,6 +14,7 @@ import numpy as np
 
 from ...memory_map import read_rows, require_whole
 from ...models.features.feature_map import AbstractFeatureMap
+from ...streams import Purpose, Stream
 from ...supervision.records import Row
 from ...supervision.supervision import ThetaDistribution
 from ...world.priors.prior import AbstractPrior
@@ -63,7 +64,7 @@ class Chunks(AbstractTrainingRows):
 
     def some(self, number: int) -> np.ndarray:
         """So many training rows at random, or all, the same in every call; in ascending order."""
-        rng = np.random.default_rng(np.random.SeedSequence([self.seed, 12]))
+        rng = Stream(self.seed, Purpose.FILE_ROWS).generator()
         drawn = min(number + len(self.held), self.count)
         rows = rng.choice(self.count, drawn, replace=False)
         return np.sort(rows[~self._is_held(rows)][:number])
@@ -234,7 +235,7 @@ class FileDataset(AbstractDataset):
 
     def split(self, fraction: float, seed: int) -> Split:
         """Validation events from everywhere in the file; all others are trained on, in chunks."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 10]))
+        rng = Stream(seed, Purpose.SPLIT).generator()
         count = len(self)
         held = rng.choice(count, count_validation_events(count, fraction), replace=False)
         return Split(cut_into_chunks(self.x, held, seed), held)

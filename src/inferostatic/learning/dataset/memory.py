@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...models.features.feature_map import AbstractFeatureMap
+from ...streams import Purpose, Stream
 from ...supervision.records import Row
 from ...supervision.supervision import ThetaDistribution
 from ...world.priors.prior import AbstractPrior
@@ -111,6 +112,6 @@ class MemoryDataset(AbstractDataset):
 
 def split_rows(n: int, fraction: float, seed: int) -> Split:
     """The rows of `n` events in memory, split at random."""
-    order = np.random.default_rng(np.random.SeedSequence([seed, 10])).permutation(n)
+    order = Stream(seed, Purpose.SPLIT).generator().permutation(n)
     held = count_validation_events(n, fraction)
     return Split(train=ShuffledRows(order[held:]), validation=order[:held])

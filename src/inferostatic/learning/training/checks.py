@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ...inputs import bad_rows, finite_rows, warn_user
+from ...streams import Purpose
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
 from .steps import Job, beyond_limit, member_losses
@@ -12,10 +13,6 @@ from .validation import draw_records
 
 #: Stored events whose freshly drawn targets are checked.
 CHECKED_TARGETS = 20_000
-#: Random stream of the targets that are checked before training.
-TARGET_STREAM = 3
-#: Random stream of the records by which events with a bad loss are found.
-LOSS_STREAM = 5
 
 
 class TrainingError(RuntimeError):
@@ -27,7 +24,7 @@ def check_targets(job: Job, examples: AbstractExampleSource, seed: int) -> None:
     if examples.has_fixed_records:
         return
     index = np.arange(min(len(examples), CHECKED_TARGETS))
-    drawn = draw_records(job, examples, index, seed, TARGET_STREAM)
+    drawn = draw_records(job, examples, index, seed, Purpose.TARGET_RECORDS)
     good = np.ones(len(drawn), bool)
     for leaf in jax.tree.leaves(drawn.records):
         good &= finite_rows(np.asarray(leaf))
@@ -50,7 +47,7 @@ def raise_bad_loss(
 ) -> None:
     """Report the events whose loss is not finite, with the weights before the epoch."""
     rows = split.train.some(CHECKED_TARGETS)
-    some = draw_records(job, examples, rows, seed, LOSS_STREAM)
+    some = draw_records(job, examples, rows, seed, Purpose.LOSS_RECORDS)
     finite = np.isfinite(np.asarray(member_losses(job, weights, some))[member])
     where = (
         "every event's loss was still finite when the epoch began, so the weights ran away"

@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from ...estimator.history import History
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.epoch import Epoch
 from ..dataset.examples import Examples
@@ -20,9 +21,6 @@ from .checks import raise_bad_loss, warn_beyond_limit
 from .steps import Job, State, compile_steps, fix_records, initial_state, mean_losses
 from .stopping import StoppingRule
 from .validation import draw_validation, find_event_losses
-
-#: Random stream of the records that are drawn for training.
-STREAM = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +150,7 @@ def _train_epoch(
     job: Job, state: State, examples: AbstractExampleSource, split: Split, epoch: Epoch
 ) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(epoch.seed), STREAM), epoch.number)
+    key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
     run_steps = compile_steps(job)
     losses = []
     with contextlib.closing(examples.pieces(split.train, epoch)) as pieces:
@@ -190,7 +188,7 @@ def _keep(
 def _measure_example(job: Job, examples: AbstractExampleSource) -> int:
     """Numbers that one supervised example holds."""
     one = examples.take(np.zeros(1, np.int32))
-    shapes = eqx.filter_eval_shape(fix_records, job, one, jax.random.key(0))
+    shapes = eqx.filter_eval_shape(fix_records, job, one, Stream(0, Purpose.TRY_MODEL).key())
     return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 

@@ -1,15 +1,13 @@
 """Validation: the same events with the same records throughout a training."""
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
+from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
 from .steps import Job, fix_records, member_losses
 
-#: Random stream of the records that validate.
-STREAM = 2
 #: Records (candidate sets, pairs, …) over all validation events by which finished members are
 #: compared: more than during training, since it is done once.
 FINAL_RECORDS = 30_000
@@ -30,11 +28,14 @@ def draw_validation(
 
 
 def draw_records(
-    job: Job, examples: AbstractExampleSource, index: np.ndarray, seed: int, stream: int = STREAM
+    job: Job,
+    examples: AbstractExampleSource,
+    index: np.ndarray,
+    seed: int,
+    purpose: Purpose = Purpose.VALIDATION_RECORDS,
 ) -> Examples:
     """The examples at `index` with records from a random stream of their own."""
-    key = jax.random.fold_in(jax.random.key(seed), stream)
-    return fix_records(job, examples.take(index), key)
+    return fix_records(job, examples.take(index), Stream(seed, purpose).key())
 
 
 def find_event_losses(

@@ -11,11 +11,12 @@ from jaxtyping import Array
 from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.members import with_network
 from ...models.potential import AbstractModel
+from ...streams import Purpose, Stream
 
 
 def derive_member_key(seed: int, member: int) -> Array:
     """From which a member's initial weights are drawn."""
-    return jax.random.fold_in(jax.random.key(seed), member)
+    return Stream(seed, Purpose.WEIGHTS).key(member)
 
 
 def draw_weights(
