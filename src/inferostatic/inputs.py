@@ -258,8 +258,10 @@ def column_names(table: object) -> tuple[str, ...] | None:
     return None if columns is None else tuple(str(column) for column in columns)
 
 
-def require_order(given: Sequence[str] | None, names: Sequence[str], name: str) -> None:
-    """Refuse named columns in another order than `names`, and as many with other names.
+def require_order(
+    given: Sequence[str] | None, names: Sequence[str], name: str, *, renamed: bool = False
+) -> None:
+    """Refuse columns in another order than `names`, or with other names unless they are `renamed`.
 
     Names that only count columns, such as x0, x1, … or 0, 1, …, say nothing.
     """
@@ -269,8 +271,8 @@ def require_order(given: Sequence[str] | None, names: Sequence[str], name: str) 
             f"the columns of {name} are {', '.join(given)}, but the order here is "
             f"{', '.join(names)}; use {name}[{list(names)}]."
         )
-    counted = any(all(map(COUNTED.fullmatch, some)) for some in (given, names))
-    if given != names and len(given) == len(names) and not counted:
+    pairs = zip(given, names, strict=True) if len(given) == len(names) and not renamed else ()
+    if any(a != b and not COUNTED.fullmatch(a) and not COUNTED.fullmatch(b) for a, b in pairs):
         raise ValueError(
             f"the columns of {name} are {', '.join(given)}, but those expected here are "
             f"{', '.join(names)}. Select these, or rename the columns if they mean the same."

@@ -58,7 +58,8 @@ class Purpose(enum.IntEnum):
     CALIBRATED_POINTS = 44
     CALIBRATED_EVENTS = 45
     CALIBRATED_START = 46
-    TOYS = 47
+    NEYMAN_TOYS = 47
+    LIMIT_TOYS = 41
     TOY_EVENTS = 48
     ASIMOV = 49
     TEMPLATES = 50

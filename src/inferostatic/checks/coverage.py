@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from ..estimator.estimator import Estimator
 from ..events.events import Events
-from ..inputs import as_count, warn_user
+from ..inputs import as_count, as_seed, warn_user
 from ..progress import progress
 from ..streams import Purpose, Stream
 from ..weights import effective_size

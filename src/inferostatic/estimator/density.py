@@ -11,6 +11,7 @@ from ..inputs import (
     Input,
     as_floats,
     as_rows,
+    as_seed,
     column_names,
     require_finite,
     require_float32,

@@ -20,6 +20,7 @@ from ..archive import package_versions, write_archive
 from ..chunks import FEWEST_ROWS, MOST_POINTS, bytes_allowed, padded, power_of_two, rows_within
 from ..inputs import (
     Input,
+    as_event_rows,
     as_floats,
     as_rows,
     bad_rows,

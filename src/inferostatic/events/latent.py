@@ -219,7 +219,7 @@ def check_latent(latent: Latent, theta: np.ndarray, names: Sequence[str]) -> Non
                 f"latent {name!r} must have shape {expected}; got {values.shape}."
                 + (f" For one parameter use {name}[:, None]." if values.shape == (n,) else "")
             )
-        if shapes.get(name) == values.shape:
+        if expected == (n, dim):
             require_order(latent.columns[name], names, f"latent {name!r}")
         require_whole(values, f"latent {name!r}")
         require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")

@@ -13,6 +13,7 @@ from ...inputs import (
     as_floats,
     as_names,
     as_rows,
+    as_seed,
     column_names,
     describe_missing,
     kind_of,

@@ -250,6 +250,7 @@ class ToyMaker:
         pool: events that all toys of one θ are drawn from, if that was asked for.
         pool_times, pool_least: otherwise so many times the events of a toy, or so many.
         seed: the toys at a θ follow from it and from θ, in whatever order points are tested.
+        purpose: of the toys, which have a random stream of their own.
     """
 
     model: LikelihoodModel
@@ -261,6 +262,7 @@ class ToyMaker:
     seed: int
     pool_times: int = POOL_TIMES
     pool_least: int = POOL_LEAST
+    purpose: Purpose = Purpose.NEYMAN_TOYS
 
     @property
     def shared(self) -> float:
@@ -274,7 +276,7 @@ class ToyMaker:
     def at(self, theta: np.ndarray) -> Toys:
         """The toys at θ."""
         bits = np.asarray(theta, np.float64).view(np.uint32)
-        rng = Stream(self.seed, Purpose.TOYS).generator(*bits.tolist())
+        rng = Stream(self.seed, self.purpose).generator(*bits.tolist())
         numbers, pools = [], []
         for number, (channel, source) in enumerate(
             zip(self.model.channels, self.sources, strict=True)

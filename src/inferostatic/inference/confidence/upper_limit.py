@@ -8,6 +8,7 @@ import numpy as np
 from ...events.simulate import simulate_at
 from ...inputs import (
     Input,
+    as_event_rows,
     as_floats,
     as_rows,
     as_seed,
@@ -309,7 +310,9 @@ def _toy_curves(
     maker = make_toy_maker(
         likelihood, observed.model, method.simulator, method.toys, method.pool, seed
     )
-    maker = dataclasses.replace(maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST)
+    maker = dataclasses.replace(
+        maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST, purpose=Purpose.LIMIT_TOYS
+    )
     fitter = ToyFitter(observed, maker)
     return ToyCurves(observed, fitter, quiet, index, method), fitter
 
