@@ -43,7 +43,7 @@ CHECKED_NUMBERS = 1 << 20
 
 def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
     """`value` as a floating-point NumPy array; other numbers become float64, False 0 and True 1."""
-    _require_number_columns(value, name)
+    value = _read_columns(value, name)
     try:
         if isinstance(value, np.ma.MaskedArray):
             # A plain conversion would drop the mask and let the values under it in.
@@ -83,16 +83,22 @@ def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-def _require_number_columns(table: object, name: str) -> None:
-    """Refuse a data frame with columns of categories, text or dates, by the name of the column."""
+def _read_columns(table: Any, name: str) -> Any:  # noqa: ANN401
+    """A data frame whose columns have no common type as one array; anything else as it is.
+
+    Columns of categories, text or dates are refused by their name: how to encode them is the
+    user's to say.
+    """
     columns, kinds = getattr(table, "columns", None), getattr(table, "dtypes", None)
     if columns is None or kinds is None:
-        return
-    for column, kind in zip(columns, kinds, strict=True):
-        kind = str(kind)
+        return table
+    read, kinds = [], list(kinds)
+    if len(set(kinds)) == 1 and isinstance(kinds[0], np.dtype) and kinds[0].kind in "biuf":
+        return table
+    for column, kind in zip(columns, map(str, kinds), strict=True):
         numbers = not kind.lower().startswith(("categor", "enum", "date", "time", "duration"))
         try:
-            np.asarray(table[column]).astype(np.float64)  # pyright: ignore[reportIndexIssue]
+            read.append(np.asarray(table[column]).astype(np.float64))
         except (TypeError, ValueError):
             numbers = False
         if not numbers:
@@ -103,6 +109,7 @@ def _require_number_columns(table: object, name: str) -> None:
                 "0 and 1, and .astype(float) reads numbers; missing values must be filled or left "
                 "out. Booleans need nothing: False is 0 and True is 1."
             )
+    return np.stack(read, axis=1) if read and len(set(kinds)) > 1 else table
 
 
 def warn_user(message: str) -> None:
@@ -275,7 +282,8 @@ def require_order(
     if any(a != b and not COUNTED.fullmatch(a) and not COUNTED.fullmatch(b) for a, b in pairs):
         raise ValueError(
             f"the columns of {name} are {', '.join(given)}, but those expected here are "
-            f"{', '.join(names)}. Select these, or rename the columns if they mean the same."
+            f"{', '.join(names)}. Select these; if they mean the same, rename the columns or pass "
+            "the array without names, .to_numpy()."
         )
 
 

@@ -37,7 +37,7 @@ class DensityEstimator(Estimator):
         """Ln p(x; θ), shape (n,): normalised, in the units of x.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events.
             memory_mb: bound on the memory of the evaluation.
         """

@@ -272,7 +272,7 @@ class Estimator(AbstractEstimator):
         """φ(x, θ), shape (n,): models ln p(x; θ) + c(x) with an arbitrary c.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events.
             memory_mb: bound on the memory of the evaluation.
         """
@@ -297,7 +297,7 @@ class Estimator(AbstractEstimator):
         is computed once for many pairs.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             thetas: parameters, shape (m, d).
             memory_mb: bound on the memory of the evaluation, besides the result.
         """
@@ -357,7 +357,7 @@ class Estimator(AbstractEstimator):
         about by √members. A bias that all members share is not seen.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events; θ0 of the log ratio.
             theta1: θ1 of the log ratio.
             memory_mb: bound on the memory of the evaluation.

@@ -97,7 +97,7 @@ class MatrixElement:
         """Ln p(x; θ) in the units of x, and its standard error, each of shape (n,).
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events.
             samples: draws of z for each event; the method's number by default.
             seed: of the draws. They do not depend on θ, so that with one seed the result is a
@@ -276,7 +276,8 @@ class MatrixElement:
 
 def _table(value: Input, names: tuple[str, ...], name: str) -> np.ndarray:
     rows = as_floats(value, name)
-    rows = as_rows(rows[None] if rows.ndim == 1 and name == "theta" else rows, name)
+    one = rows.ndim == 1 and (name == "theta" or rows.size == len(names))
+    rows = as_rows(rows[None] if one else rows, name)
     if rows.shape[1] != len(names) or len(rows) == 0:
         raise ValueError(
             f"expected {name} with {len(names)} columns ({', '.join(names)}); got shape "
