@@ -131,9 +131,9 @@ def test_swapped_columns_are_refused_where_theta_and_x_come_in() -> None:
         ist.checks.posterior_predictive(
             found, pd.DataFrame(X, columns=["v", "u"]), framed, draws=5, seed=1
         )
+    frame = pd.DataFrame(X, columns=["v", "u"])
+    likelihood = ist.Likelihood(ESTIMATOR, X, rate=lambda t: 40 + 2 * t[0])
     with pytest.raises(ValueError, match=r"asimov are v, u, but the order here is u, v"):
-        frame = pd.DataFrame(X, columns=["v", "u"])
-        likelihood = ist.Likelihood(ESTIMATOR, X, rate=lambda t: 40 + 2 * t[0])
         ist.upper_limit(likelihood, "a", ist.CLs(asimov=frame), background=-2.0, seed=1)
     events = ist.simulate(swapped, PRIOR, 2000, seed=1)
     with pytest.raises(ValueError, match=r"calibration events' x are v, u, but the order here"):
@@ -235,7 +235,7 @@ def test_one_observed_event_needs_no_axis() -> None:
         lambda x: ist.maximum_likelihood(ESTIMATOR, x).theta,
         lambda x: ist.Likelihood(ESTIMATOR, x).value(THETA),
         lambda x: ist.posterior(ESTIMATOR, x, seed=1).mean,
-        lambda x: ist.confidence_set(ESTIMATOR, x).best.theta,
+        lambda x: ist.confidence_set(ESTIMATOR, x).best,
         lambda x: ist.observable(ESTIMATOR, THETA)(x),
         lambda x: ist.reweight(ESTIMATOR, x, THETA, THETA + 0.01).log_ratio,
     ):

@@ -61,7 +61,6 @@ def test_a_density_or_a_joint_score_can_be_learned_at_one_theta() -> None:
     events = ist.Events(x=x, theta=[0.3], latent={"joint_score": x - x.mean()})
     ist.fit(events, ist.SALLY(), network=ist.MLP((2,)), training=small, seed=1)
     reference = ist.Events(x=x + 0.1, theta=[0.0])
+    method = ist.DCTR(reference=reference)
     with pytest.warns(UserWarning, match="the ratio to the reference events is learned there, but"):
-        ist.fit(
-            events, ist.DCTR(reference=reference), network=ist.MLP((2,)), training=small, seed=1
-        )
+        ist.fit(events, method, network=ist.MLP((2,)), training=small, seed=1)

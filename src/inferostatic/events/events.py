@@ -40,7 +40,8 @@ class Events:
     are while the events are in use.
 
     Args:
-        x: observables, shape (n, D).
+        x: observables, shape (n, D). In a data frame booleans are read as 0 and 1; categories, text
+            and dates must be encoded first.
         theta: parameters, shape (n, d); one θ of shape (d,) serves all events.
         weight: one weight for each event, of either sign; default 1.
         latent: latent information: arrays by name, one row for each event, such as `joint_score`,

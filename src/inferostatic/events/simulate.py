@@ -47,7 +47,8 @@ def simulate(
         simulator: a function `(theta (n, d), rng) -> x (n, D)` in NumPy, a toy, or a
             `JaxSimulator`. One that has the methods `simulate_latent(theta, rng) -> (x, z)` and
             `joint_log_prob(x, z, theta)`, in JAX and for one event, gives events with latent
-            information.
+            information. Names of the columns of a data frame are kept, and compared whenever a
+            simulator is called again.
         prior: the distribution of θ. Simulate a little wider than the region to be evaluated:
             at its edges a model extrapolates.
         n: number of events.

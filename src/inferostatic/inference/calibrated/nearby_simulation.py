@@ -58,7 +58,8 @@ class NearbySimulation:
             events are simulated elsewhere.
         fraction: simulate until the error by simulation is below this part of the statistical
             one, for every parameter.
-        most_events: but no more events than this at a time.
+        most_events: but no more events than this at a time. How long so many will take is
+            announced after the first thousand of them.
     """
 
     simulator: Simulator
