@@ -229,6 +229,7 @@ def test_a_calibrated_fit_announces_its_cost_before_it_is_spent(
     assert "events will take about 32 min" in said, said
 
 
+@pytest.mark.filterwarnings("ignore")  # what one event is worth is not the question
 def test_one_observed_event_needs_no_axis() -> None:
     one = X[0]
     for result in (

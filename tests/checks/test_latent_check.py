@@ -15,7 +15,7 @@ TOY, PRIOR = ist.toys.GaussianChain(), ist.Uniform([-1.0, -0.5], [1.0, 0.5], nam
 
 @pytest.fixture(scope="module")
 def events() -> ist.Events:
-    return ist.simulate(TOY, PRIOR, 20_000, seed=3, progress_bar=False)
+    return ist.simulate(TOY, PRIOR, 20_000, seed=4, progress_bar=False)
 
 
 def test_right_latent_information_passes(events: ist.Events) -> None:
