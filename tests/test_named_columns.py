@@ -24,7 +24,7 @@ def framed(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def swapped(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-    return framed(theta, rng)[["v", "u"]]
+    return framed(theta, rng).reindex(columns=["v", "u"])
 
 
 def foreign(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:

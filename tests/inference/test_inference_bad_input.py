@@ -184,7 +184,7 @@ LIKELIHOOD: dict[str, Case] = {
     "weights of the wrong number": (
         lambda: pair(weight=np.ones(3)),
         V,
-        "weight must have shape (2,), one value for each event",
+        "weight must have shape (2,), one for each event",
         "(3,)",
     ),
     "weights of NaN": (lambda: pair(weight=[1.0, np.nan]), V, "weight has NaN"),

@@ -74,7 +74,7 @@ class AbstractPrior(eqx.Module):
         """`n` parameter points, shape (n, d).
 
         >>> Uniform([0.0, 1.0], [1.0, 3.0]).sample(2, seed=1).round(3).tolist()
-        [[0.703, 1.47], [0.404, 2.098]]
+        [[0.148, 2.062], [0.031, 2.587]]
         """
         return draw_points(self, as_count(n, "n"), Stream(as_seed(seed), Purpose.SAMPLE_PRIOR))
 
