@@ -5,7 +5,9 @@ import numpy as np
 from .inputs import require_finite, warn_user
 
 #: Effective events below which a warning is due where most of the events do not count.
-FEW_EFFECTIVE = 10.0
+FEW_EFFECTIVE = 5.0
+#: Times that the events exceed them there; exponentially distributed weights make it 2.
+FEW_TIMES = 4.0
 #: Part of the events that counts at least; with less, single weights decide.
 SMALL_PART = 0.01
 
@@ -39,7 +41,7 @@ def effective_size(weight: np.ndarray) -> float:
 def warn_few_effective(weight: np.ndarray, name: str = "weight") -> None:
     """Warn where a few large weights, or cancelling signs, leave hardly any of the events."""
     size = effective_size(weight)
-    few = size < FEW_EFFECTIVE and size < len(weight) / 2
+    few = size < FEW_EFFECTIVE and size < len(weight) / FEW_TIMES
     if few or size < SMALL_PART * len(weight):
         warn_user(
             f"{name}: {len(weight):,} events amount to {size:.3g} effective "

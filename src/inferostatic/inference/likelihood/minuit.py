@@ -112,7 +112,7 @@ class Problem:
         if len(given) == wanted:
             return np.array(given)
         size = len(self.names)
-        rng = Stream(0, Purpose.MINUIT_STARTS).generator()
+        rng = Stream(1, Purpose.MINUIT_STARTS).generator()
         scatter = rng.uniform(0.1, 0.9, (max(4 * size, 4 * (wanted - 1)), size))
         inside = np.concatenate([np.full((1, size), 0.5), scatter])
         points = self.low + (self.high - self.low) * inside
