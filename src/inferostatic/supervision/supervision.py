@@ -168,7 +168,9 @@ def trusted_region(
 
 
 def lie_at_one_point(events: Events) -> bool:
-    """Whether all events have the same θ."""
+    """Whether all events have the same θ, and no density of θ says that others were possible."""
+    if events.prior is not None and not isinstance(events.prior, Discrete):
+        return False
     return all((events.theta[rows] == events.theta[0]).all() for rows in row_slices(events.theta))
 
 
