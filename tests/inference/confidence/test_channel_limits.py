@@ -138,7 +138,7 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     # Without any event CLs+b is below the threshold from the start.
     for method in (ist.CLs, ist.CLsb) if sum(counts) else (ist.CLs,):
         found = ist.upper_limit(
-            likelihood, "mu", method(toys=toys, simulator=simulator), scan=values, seed=2
+            likelihood, "mu", method(toys=toys, simulator=simulator), scan=values, seed=3
         )
         number = sum(counts)
         top = stats.poisson.cdf(number, 4.0 * values + 3.0)
