@@ -138,7 +138,7 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     # Without any event CLs+b is below the threshold from the start.
     for method in (ist.CLs, ist.CLsb) if sum(counts) else (ist.CLs,):
         found = ist.upper_limit(
-            likelihood, "mu", method(toys=toys, simulator=simulator), scan=values, seed=3
+            likelihood, "mu", method(toys=toys, simulator=simulator), scan=values, seed=2
         )
         number = sum(counts)
         top = stats.poisson.cdf(number, 4.0 * values + 3.0)
@@ -150,7 +150,7 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
         error = exact * np.sqrt(relative / toys)
         assert np.all(np.abs(found.scan - exact) < 4.5 * error + 1e-9)
     limit = ist.upper_limit(
-        likelihood, "mu", ist.CLs(toys=toys, simulator=simulator), scan=values, seed=3
+        likelihood, "mu", ist.CLs(toys=toys, simulator=simulator), scan=values, seed=4
     )
     exact = root(lambda mu: poisson_cls(sum(counts), 4.0, 3.0, mu) - 0.05, 0, 6)
     # CLs = 0.05 of 3000 toys is known to a tenth, and falls by e^(−4μ) or slower.
