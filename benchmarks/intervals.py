@@ -33,9 +33,9 @@ from scipy.special import gammaincinv
 
 import inferostatic as ist
 import zhadrons
+from inferostatic.estimator.response_model import PolynomialCoordinates
 from inferostatic.inference.calibrated.calibrated_fit import CalibratedFit
-from inferostatic.inference.calibrated.response_model import PolynomialCoordinates
-from inferostatic.inference.polynomials import evaluate_legendre, list_degrees
+from inferostatic.polynomials import evaluate_legendre, list_degrees
 from record import RESULTS, made
 from trained import trained
 

@@ -25,12 +25,7 @@ import numpy as np
 
 import inferostatic as ist
 from inferostatic.supervision.kernels import AbstractKernel
-from inferostatic.supervision.quadrature import (
-    Approximation,
-    concatenate,
-    draw_standard,
-    kernel_sum,
-)
+from inferostatic.supervision.quadrature import Approximation, draw_standard, kernel_sum, merge
 from record import RESULTS, made
 
 #: The recommended width's error may exceed the best of those tried by this factor, its bias the
@@ -126,7 +121,7 @@ def law_of(problem: Problem, kernel: AbstractKernel, n: int, *, seed: int) -> La
         log_p = np.stack([problem.toy.log_prob(x[rows], theta[rows] + e) for e in points], axis=1)
         here = problem.toy.log_prob(x[rows], theta[rows])
         parts.append(total.approximate(log_p, here, score[rows], points[None] / total.widths))
-    return Law(x, theta, score, concatenate(parts))
+    return Law(x, theta, score, merge(parts))
 
 
 def exact_bias(law: Law, common: np.ndarray) -> tuple[float, float]:

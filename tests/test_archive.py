@@ -1,5 +1,7 @@
 """Saved models: exact round trips, sentences for bad files, and nothing ever executed."""
 
+import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -17,7 +19,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.archive import read_archive, write_archive
+from inferostatic.archive import checksum_of, pack, read_archive, write_archive
 from inferostatic.estimator.estimator import AbstractEstimator
 from inferostatic.estimator.history import Region
 from inferostatic.estimator.loading import KINDS
@@ -347,17 +349,16 @@ def rewrite(
     header: Callable[[dict[str, Any]], Any] | None = None,
     members: dict[str, bytes] | None = None,
 ) -> None:
-    """A copy of a good file with its header changed, or members replaced or added."""
-    members = dict(members or {})
-    with zipfile.ZipFile(io.BytesIO(good)) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name == "header.json" and header is not None:
-                data = json.dumps(header(json.loads(data))).encode()
-            stem = name.removeprefix("arrays/").removesuffix(".npy")
-            new.writestr(name, members.pop(stem, data))
-        for name, data in members.items():
-            new.writestr(f"arrays/{name}.npy", data)
+    """A copy of a good file, its header changed, or arrays replaced or added, with a new checksum.
+
+    A mistake or a trick of whoever wrote the file, not damage.
+    """
+    with zipfile.ZipFile(io.BytesIO(good)) as old:
+        parts = {name: old.read(name) for name in old.namelist()}
+    if header is not None:
+        parts["header.json"] = json.dumps(header(json.loads(parts["header.json"]))).encode()
+    parts |= {f"arrays/{name}.npy": data for name, data in (members or {}).items()}
+    path.write_bytes(pack(parts | {"checksum.txt": checksum_of(parts).encode()}))
 
 
 def without(*keys: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -371,8 +372,10 @@ def changed(**entries: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("header", "sentence"),
     [
-        (changed(version=2), r"format version 2; this inferostatic reads up to 1\. Update"),
+        (changed(version=3), r"format version 3; this inferostatic reads up to 2\. Update"),
         (changed(version="1"), "format version 1"),
+        (changed(version=0), "format version 0"),
+        (changed(version=True), "format version True"),
         (changed(format="other"), "is not an inferostatic model file"),
         (lambda header: [header], "is not an inferostatic model file"),
         (
@@ -427,7 +430,151 @@ def test_weights_that_do_not_fit_are_refused(good: bytes, data: bytes, tmp_path:
 def test_superfluous_weights_are_refused(good: bytes, tmp_path: Path) -> None:
     path = tmp_path / "odd.isn"
     rewrite(good, path, members={"network/99": as_npy(np.ones(3))})
-    with pytest.raises(ValueError, match="do not fit the network"):
+    with pytest.raises(ValueError, match=r"odd\.isn.*'network/99' belongs to no part"):
+        ist.load(path)
+    rewrite(good, path, members={"network/4": as_npy(np.ones((1, 3), np.float32))})
+    with pytest.raises(ValueError, match=r"odd\.isn do not fit the network"):
+        ist.load(path)
+
+
+def scaled(field: str, value: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A header with another number in the scales of the features or the parameters."""
+
+    def change(header: dict[str, Any]) -> dict[str, Any]:
+        shapes = header["shapes"]["fields"]
+        (shapes if field in shapes else shapes["x_features"]["fields"])[field]["array"][0] = value
+        return header
+
+    return change
+
+
+def centred(**fields: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    ones = {"array": [1.0, 1.0], "dtype": "float32", "shape": [2]}
+    zeros = {"array": [0.0, 0.0], "dtype": "float32", "shape": [2]}
+    degrees = {"tuple": [{"tuple": [1, 0]}, {"tuple": [0, 1]}]}
+    given = {"low": zeros, "high": ones, "degrees": degrees, "coefficients": ones} | fields
+    return changed(centring={"type": "ThetaPotential", "fields": given})
+
+
+BAD_HEADERS: dict[str, tuple[Any, str]] = {
+    "scale of x is 0": (scaled("scale", 0.0), "scale of its features has numbers that are not"),
+    "scale of x is NaN": (scaled("scale", float("nan")), "scale of its features has NaN"),
+    "centre of x is infinite": (scaled("centre", float("inf")), "centre of its features has NaN"),
+    "scale of θ is negative": (scaled("theta_scale", -1.0), "scale of its parameters has numbers"),
+    "another kind": (changed(kind="ScoreEstimator"), "a ScoreEstimator cannot have a Potential"),
+    "a density": (changed(kind="DensityEstimator"), "a DensityEstimator cannot have a Potential"),
+    "a name too many": (changed(x_names=["a", "b", "c"]), "range of observables must be numbers"),
+    "the same name twice": (changed(x_names=["a", "a"]), "not a list of different names"),
+    "a name that is none": (changed(theta_names=["a", 1]), "not a list of different names"),
+    "a parameter too many": (changed(theta_names=["a", "b", "c"]), "the centre of its parameters"),
+    "a prior as method": (lambda h: {**h, "method": h["prior"]}, "its method is Uniform"),
+    "no method": (changed(method=None), "its method is None"),
+    "a method as prior": (lambda h: {**h, "prior": h["method"]}, "its prior is Method"),
+    "a prior of three": (
+        changed(prior=describe(ist.Uniform([0.0] * 3, [1.0] * 3))),
+        "a prior of another number",
+    ),
+    "training": (lambda h: {**h, "training": h["prior"]}, "its training is Uniform"),
+    "centring": (lambda h: {**h, "centring": h["prior"]}, "its centring is Uniform"),
+    "a degree": (centred(degrees={"tuple": [{"tuple": [0, 10**9]}]}), "degree of its centring"),
+    "degrees": (centred(degrees={"tuple": [{"tuple": [1]}]}), "degrees of its centring do not fit"),
+    "a text as remarks": (changed(choices="x"), "remarks of its history are str"),
+    "a number as name": (
+        lambda h: {**h, "method": {**h["method"], "fields": {**h["method"]["fields"], "name": 1}}},
+        "name of Method is int",
+    ),
+    "a number as features": (
+        changed(architecture={"type": "Potential", "fields": {"x_features": 3}}),
+        "x_features of Potential is int",
+    ),
+    "remarks": (changed(warnings=[1]), "remarks of its history are no texts"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_HEADERS)
+def test_headers_that_do_not_fit_are_refused(name: str, good: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "odd.isn"
+    header, sentence = BAD_HEADERS[name]
+    rewrite(good, path, header)
+    with pytest.raises(ValueError, match=rf"odd\.isn.*{sentence}"):
+        ist.load(path)
+
+
+BAD_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
+    "NaN weight": ({"network/1": np.full((1, 4), np.nan, np.float32)}, "weights hold NaN"),
+    "infinite weight": ({"network/1": np.full((1, 4), np.inf, np.float32)}, "weights hold NaN"),
+    "whole weights": ({"network/1": np.zeros((1, 4), np.int32)}, "do not fit the network"),
+    "another member": ({"network/1": np.zeros((2, 4), np.float32)}, "same number of members"),
+    "no θ": ({"region/theta_low": np.array([np.nan, 0.5])}, "trained region has NaN"),
+    "no x": ({"region/x_high": np.array([np.nan, 0.5])}, "range of observables has NaN"),
+    "crossed edges": ({"region/theta_low": np.array([9.0, 0.5])}, "lower edges above the upper"),
+    "one edge": ({"region/theta_low": np.array([0.5])}, "trained region must be numbers of shape"),
+    "members of losses": ({"history/train_loss": np.zeros((3, 2))}, "train_loss of its history"),
+    "members of epochs": ({"history/best_epoch": np.array([1, 1])}, "best_epoch of its history"),
+    "epochs": ({"history/seconds": np.zeros(2)}, "of its history does not fit"),
+    "unused": ({"history/more": np.zeros(2)}, "'history/more' belongs to no part"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARRAYS)
+def test_arrays_that_do_not_fit_are_refused(name: str, good: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "odd.isn"
+    arrays, sentence = BAD_ARRAYS[name]
+    rewrite(good, path, members={key: as_npy(array) for key, array in arrays.items()})
+    with pytest.raises(ValueError, match=rf"odd\.isn.*{sentence}"):
+        ist.load(path)
+
+
+def test_an_estimator_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    estimator = build(ist.Potential(SMALL))
+    spoilt = jax.tree.map(
+        lambda leaf: leaf * jnp.nan if eqx.is_inexact_array(leaf) else leaf, estimator.model.network
+    )
+    estimator = dataclasses.replace(estimator, model=with_network(estimator.model, spoilt))
+    with pytest.raises(ValueError, match=r"cannot save .*model\.isn: its weights hold NaN"):
+        estimator.save(tmp_path / "model.isn")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_checksum_is_over_header_and_arrays_in_any_order(good: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.isn"
+    with zipfile.ZipFile(io.BytesIO(good)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    listing = "".join(
+        f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n"
+        for name in sorted(members.keys() - {"checksum.txt"})
+    )
+    assert members["checksum.txt"].decode() == hashlib.sha256(listing.encode()).hexdigest()
+    path.write_bytes(pack(dict(reversed(members.items()))))
+    assert ist.load(path).members == 1
+    theta = as_npy(np.array([0.25, 0.25]))
+    changes: list[dict[str, bytes]] = [
+        {"header.json": members["header.json"].replace(b'"first"', b'"other"')},
+        {"arrays/region/theta_low.npy": theta},
+        {"checksum.txt": b"0" * 64},
+    ]
+    for change in changes:
+        path.write_bytes(pack(members | change))
+        with pytest.raises(ValueError, match=r"model\.isn was changed or damaged"):
+            ist.load(path)
+    for left_out in ("checksum.txt", "arrays/history/seconds.npy"):
+        path.write_bytes(pack({name: members[name] for name in members if name != left_out}))
+        with pytest.raises(ValueError, match=r"model\.isn was changed or damaged"):
+            ist.load(path)
+
+
+def test_members_that_belong_to_no_model_are_refused(good: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "odd.isn"
+    for name in ("readme.txt", "arrays/", "arrays/network/0", "/etc/passwd", "../up.npy"):
+        path.write_bytes(good)
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(name, b"")
+        with pytest.raises(ValueError, match=r"odd\.isn.*belongs to no model"):
+            ist.load(path)
+    path.write_bytes(good)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("arrays/network/0.npy", archive.read("arrays/network/0.npy"))
+    with pytest.raises(ValueError, match=r"odd\.isn.*same name"):
         ist.load(path)
 
 

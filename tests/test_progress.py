@@ -96,6 +96,35 @@ def test_a_long_job_leaves_rare_lines_in_a_log(log: io.StringIO, clock: Clock) -
     ]
 
 
+class Broken(io.StringIO):
+    """A full disk."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", [None, Broken(), "closed", object()])
+def test_work_goes_on_where_nobody_can_be_told(
+    stream: object,
+    clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what is meant for stderr does not get into stdout, as print(file=None) would do."""
+    if stream == "closed":
+        stream = io.StringIO()
+        stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    done = []
+    with progress("working", 3, show=True) as advance:
+        for _ in range(3):
+            clock.now += 2 * SECONDS_BETWEEN_LINES
+            advance(1)
+            done.append(1)
+    assert len(done) == 3
+    assert capsys.readouterr().out == ""
+
+
 def test_a_forced_display_always_says_something(log: io.StringIO, clock: Clock) -> None:
     work(log, clock, show=True, seconds=0.1)
     assert log.getvalue() == "simulating: 5/5 in 0 s; loss 4\n"

@@ -20,7 +20,8 @@ ScoreCalibration ScoreEstimator Setting Sign Simulated Square Standardised Templ
 TrainingError Triangular TruncatedNormal TwoTower UncertainRate Uniform WeightedPool Wilks
 calibrated_fit centre centring_report checks choose_width closure compare confidence_set
 cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
-maximum_likelihood nuisance_exponents observable pad_particles paper_network paper_ratio_network
+maximum_likelihood measure_bias nuisance_exponents observable pad_particles paper_network
+paper_ratio_network
 paper_score_network plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples
 read_root reweight score_response simulate to_pyhf toys upper_limit
 """.split()
@@ -84,15 +85,15 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.Grid: "(draws=8000)",
     ist.NUTS: "(draws=8000, chains=8)",
     ist.Importance: "(draws=8000)",
-    ist.diagnose: "(estimator, events, *, seed=0)",
+    ist.diagnose: "(estimator, events, *, n_observed=None, seed=0)",
     ist.confidence_set: "(likelihood, method=None, *, parameters=None, grid=None, "
     "level=0.6826894921370859, seed=0, progress_bar=None)",
     ist.Wilks: "()",
     ist.Neyman: "(simulator, toys=1000, pool=None)",
     ist.upper_limit: "(likelihood, parameter, method, *, level=0.95, background=None, "
     "scan=None, seed=0, progress_bar=None)",
-    ist.CLs: "(toys=None, simulator=None, asimov=None, pool=None)",
-    ist.CLsb: "(toys=None, simulator=None, asimov=None, pool=None)",
+    ist.CLs: "(toys=None, simulator=None, asimov=None, pool=None, calibration=None)",
+    ist.CLsb: "(toys=None, simulator=None, asimov=None, pool=None, calibration=None)",
     ist.fisher: "(estimator, x, theta, *, weight=None, n=None, seed=None)",
     ist.score_response: "(estimator, theta, simulator, *, n=100000, seed)",
     ist.to_pyhf: "(observable, templates, *, observed=None, expected=None, poi=None, "
@@ -134,6 +135,7 @@ def test_the_knobs_of_training_are_these() -> None:
         "beta2",
         "epsilon",
         "validation_fraction",
+        "test_fraction",
         "patience",
         "keep_best",
         "choose",

@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 import typecheck
 from inferostatic.checks.two_samples import _distribution
-from inferostatic.estimator.loading import read_estimator
+from inferostatic.estimator.loading import read_described
 from inferostatic.events.morphing.polynomial_basis import solve_components
 from inferostatic.inference.chi_square import chi2_quantile
 from inferostatic.learning.defaults.trials import find_first_within_error
@@ -30,7 +30,7 @@ def test_every_function_is_checked() -> None:
     ("function", "arguments"),
     [
         (_distribution, ([1.0],)),
-        (read_estimator, ([], {}, "file")),
+        (read_described, ([], {}, "file", None, {})),
         (solve_components, ([[1.0]], [[0]])),
         (chi2_quantile, ("0.9", 1)),
         (find_first_within_error, ([1.0], 1.0)),

@@ -86,6 +86,7 @@ from .learning.losses import Logistic as Logistic
 from .learning.losses import ROLRLoss as ROLRLoss
 from .learning.losses import Savage as Savage
 from .learning.losses import Square as Square
+from .learning.measure_bias import measure_bias as measure_bias
 from .learning.methods import CARL as CARL
 from .learning.methods import DCTR as DCTR
 from .learning.methods import KCE as KCE

@@ -7,12 +7,16 @@ import numpy as np
 ROUNDING = 1e-6
 
 
+def rounding_slack(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """How far beyond the edges rounding may carry a value; edges at infinity add nothing."""
+    below, above = (np.where(np.isfinite(edge), np.abs(edge), 0.0) for edge in (low, high))
+    return ROUNDING * (below + above)
+
+
 def within(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Whether each value lies between its edges, to rounding; NaN does not.
 
     The shape is that of `values`: for whole rows, follow it with `.all(axis=-1)`.
     """
-    # Edges at infinity add nothing to what rounding may do.
-    below, above = (np.where(np.isfinite(edge), np.abs(edge), 0.0) for edge in (low, high))
-    slack = ROUNDING * (below + above)
+    slack = rounding_slack(low, high)
     return np.asarray((values >= low - slack) & (values <= high + slack))

@@ -1,23 +1,99 @@
 """Files appear whole or not at all."""
 
+import contextlib
+import errno
+import io
 import os
+import re
 import secrets
+import stat
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed
+    fcntl = None
+
+#: Bytes of a file's name in the name of its partial file, at most: with what is added the latter
+#: stays below every system's limit, also that of 143 bytes on encrypted folders.
+STEM_BYTES = 80
+
+
+def require_file(path: str | os.PathLike[str]) -> Path:
+    """The file that `path` means, behind symbolic links; refuses what cannot be a regular file."""
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            raise FileNotFoundError(
+                f"cannot save to {path}: the folder {target.parent} does not exist."
+            ) from None
+        return target
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    if stat.S_ISDIR(mode):
+        text = "this is a folder; give the name of a file in it"
+        raise IsADirectoryError(errno.EISDIR, text, str(path))
+    if not stat.S_ISREG(mode):
+        text = "this is a device, a FIFO or a socket, not a regular file; give the name of a file"
+        raise OSError(errno.EINVAL, text, str(path))
+    return target
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write `content` to `path`; a failure leaves an older file as it was, permissions are kept."""
-    path = Path(path)
-    # In the same folder, because a rename is only atomic within one file system.
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    """Write `content` to `path`; a failure leaves an older file as it was, permissions are kept.
+
+    A symbolic link stays one: the file that it leads to is written. Partial files of processes
+    that ended while they wrote are removed.
+    """
+    target = require_file(path)
+    stem = os.fsencode(target.name)[:STEM_BYTES].decode(errors="ignore")
     try:
-        with partial.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if path.exists():
-            partial.chmod(path.stat().st_mode & 0o777)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+        _remove_stale(target.parent, stem)
+        partial, stream = _open_partial(target.parent, stem)
+        try:
+            with stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+                if target.exists():
+                    partial.chmod(target.stat().st_mode & 0o777)
+                if fcntl is not None:  # under the lock, so that nobody takes it for stale
+                    os.replace(partial, target)
+            if fcntl is None:
+                os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        # The partial file means nothing to the user.
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    return Path(path)
+
+
+def _open_partial(folder: Path, stem: str) -> tuple[Path, io.BufferedWriter]:
+    """A new file beside the target, because a rename is only atomic within one file system."""
+    while True:
+        partial = folder / f".{stem}.{secrets.token_hex(6)}.part"
+        stream = partial.open("xb")
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # file systems without locks
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if partial.exists():
+            return partial, stream
+        stream.close()  # removed by another process before it was locked
+
+
+def _remove_stale(folder: Path, stem: str) -> None:
+    """Remove the partial files that no process holds any more: the system frees their locks."""
+    pattern = re.compile(re.escape(f".{stem}.") + r"[0-9a-f]{12}\.part")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        stale = [e for e in entries if pattern.fullmatch(e.name)]
+        for entry in [e for e in stale if e.is_file(follow_symlinks=False)]:
+            with contextlib.suppress(OSError):
+                if fcntl is None:
+                    os.unlink(entry.path)
+                    continue
+                with open(entry.path, "rb") as stream:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)

@@ -57,6 +57,11 @@ def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
     if array.dtype == object:
         try:
             array = array.astype(np.float64)
+        except OverflowError as error:
+            raise ValueError(
+                f"{name} holds integers beyond the range of float64, 1.8e308; rescale them or "
+                "take their logarithm."
+            ) from error
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"{name} holds objects that are not numbers, or rows of unequal length. "
@@ -329,10 +334,42 @@ def as_seed(seed: object) -> int:
     return int(seed)
 
 
-def as_count(value: object, name: str) -> int:
-    """A positive int."""
+def as_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """An int of at least `least`, which is 1 by default, and of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number; got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1; got {value}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}; got {value}.")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most:,}; got {value}.")
     return int(value)
+
+
+def as_number(
+    value: object,
+    name: str,
+    *,
+    least: float = -np.inf,
+    above: float = -np.inf,
+    most: float = np.inf,
+    below: float = np.inf,
+) -> float:
+    """A finite number within the bounds: neither text, a truth value nor NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond float64
+        number = np.inf
+    if np.isfinite(number) and least <= number <= most and above < number < below:
+        return number
+    bounds = (("of at least", least), ("above", above), ("at most", most), ("below", below))
+    stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds if np.isfinite(bound))
+    raise ValueError(f"{name} must be a finite number{stated and ' '}{stated}; got {value}.")
+
+
+def as_flag(value: object, name: str) -> bool:
+    """True or False: any text, "no" as well, would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)

@@ -40,7 +40,10 @@ def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Ad
         yield lambda steps, note="": None
         return
     # An ImportError of the work itself must pass through, so rich is looked for beforehand.
-    if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
+    # Python has no stderr where it was closed before the start.
+    if sys.stderr is None:
+        yield lambda steps, note="": None
+    elif _is_watched() and importlib.util.find_spec("rich") is not None:
         yield from _bar(title, total)
     else:
         yield from _lines(title, total, closing=bool(show))
@@ -54,6 +57,13 @@ def announce(work: str, seconds: float, *, show: bool | None = None) -> None:
     units = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
     unit, size = next((unit for unit in units if seconds >= 2 * unit[1]), units[-1])
     _print(f"{work} will take about {seconds / size:.0f} {unit}, as the first of them show", "")
+
+
+def _is_watched() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, OSError, ValueError):  # closed, or some object that was put in
+        return False
 
 
 def _bar(title: str, total: int) -> Iterator[Advance]:
@@ -106,4 +116,6 @@ def _lines(title: str, total: int, *, closing: bool) -> Iterator[Advance]:
 
 
 def _print(line: str, note: str) -> None:
-    print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)
+    # Work does not end because nobody can be told how far it is.
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)

@@ -6,11 +6,15 @@ Functions that a user wrote cannot be stored; their name is, and loading asks fo
 """
 
 import dataclasses
+import pickle
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
+
+from .archive import require_shape
 
 #: Classes and functions that can be stored, by name.
 _KNOWN: dict[str, Any] = {}
@@ -22,6 +26,10 @@ FORMER_FIELDS: dict[str, dict[str, str]] = {
     "CandidateSets": {"law": "candidates"},
     "LabelledPairs": {"law": "pairs"},
 }
+#: Types of fields that a file holds as they are.
+_PLAIN = (bool, int, float, str)
+#: Where our own classes are.
+_PACKAGE = __name__.partition(".")[0]
 
 #: Whatever is registered comes back unchanged.
 T = TypeVar("T")
@@ -56,8 +64,33 @@ class Absent:
         )
 
 
-def describe(thing: object) -> Any:  # noqa: ANN401
-    """`thing` as JSON-ready data."""
+@dataclasses.dataclass(frozen=True)
+class UserObject:
+    """Something that a user wrote on its way to another process, which needs pickle."""
+
+    thing: Any
+
+    def __deepcopy__(self, memo: object) -> "UserObject":
+        """Itself: functions are not copied."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuse what pickle cannot do, with the cure."""
+        try:
+            pickle.dumps(self.thing)
+        except Exception as error:  # of any kind, by what the user wrote
+            name = user_name(self.thing)
+            raise pickle.PicklingError(
+                f"the estimator holds the user-written {name!r}, which cannot be pickled "
+                f"({error}). Define it by def or class at the top of a module, not as a lambda or "
+                "inside a function; or save the estimator, est.save(path), and load it in every "
+                f"process: ist.load(path, supplied={{{name!r}: …}})."
+            ) from error
+        return UserObject, (self.thing,)
+
+
+def describe(thing: object, users: dict[str, UserObject] | None = None) -> Any:  # noqa: ANN401
+    """`thing` as JSON-ready data; what a user wrote is added to `users` under the name it gets."""
     if thing is None or isinstance(thing, bool | int | float | str):
         return thing
     if isinstance(thing, np.generic):
@@ -66,12 +99,12 @@ def describe(thing: object) -> Any:  # noqa: ANN401
         array = np.asarray(thing)
         # The shape as well, which a list without entries does not show.
         return {"array": array.tolist(), "dtype": str(array.dtype), "shape": list(array.shape)}
-    if isinstance(thing, Absent):
+    if isinstance(thing, Absent) and users is None:
         return {"user": thing.name}
     if isinstance(thing, Mapping):
-        return {"mapping": {str(key): describe(value) for key, value in thing.items()}}
+        return {"mapping": {str(key): describe(value, users) for key, value in thing.items()}}
     if isinstance(thing, tuple | list):
-        return {"tuple": [describe(item) for item in thing]}
+        return {"tuple": [describe(item, users) for item in thing]}
     for name, candidate in _KNOWN.items():
         if thing is candidate:
             return {"known": name}
@@ -79,14 +112,20 @@ def describe(thing: object) -> Any:  # noqa: ANN401
     if dataclasses.is_dataclass(thing) and _KNOWN.get(kind.__name__) is kind:
         stored = getattr(thing, "stored_fields", None)
         fields = stored() if stored else {f.name: getattr(thing, f.name) for f in _fields(thing)}
-        described = {k: _describe_field(kind.__name__, k, v) for k, v in fields.items()}
+        described = {k: _describe_field(kind.__name__, k, v, users) for k, v in fields.items()}
         return {"type": kind.__name__, "fields": described}
-    return {"user": user_name(thing)}
+    if users is None:
+        return {"user": user_name(thing)}
+    # By a number, because two functions may have one name.
+    users[str(len(users))] = UserObject(thing)
+    return {"user": str(len(users) - 1)}
 
 
-def _describe_field(owner: str, field: str, value: object) -> Any:  # noqa: ANN401
+def _describe_field(
+    owner: str, field: str, value: object, users: dict[str, UserObject] | None
+) -> Any:  # noqa: ANN401
     """As `describe`; a function without a name is remembered by the field that holds it."""
-    described = describe(value)
+    described = describe(value, users)
     if isinstance(described, dict) and str(described.get("user", "")).endswith("<lambda>"):
         return {"user": f"{owner}.{field}"}
     return described
@@ -103,7 +142,9 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
     if not isinstance(data, dict):
         return data
     if "array" in data:
-        return np.asarray(data["array"], dtype=data["dtype"]).reshape(data["shape"])
+        shape, dtype = tuple(data["shape"]), np.dtype(str(data["dtype"]))
+        require_shape(shape, dtype)
+        return np.asarray(data["array"], dtype=dtype).reshape(shape)
     if "tuple" in data:
         return tuple(restore(item, supplied) for item in data["tuple"])
     if "mapping" in data:
@@ -117,8 +158,31 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
         renamed = FORMER_FIELDS.get(_present_name(data["type"]), {})
         stored: dict[str, Any] = data["fields"]
         fields = {renamed.get(k, k): restore(value, supplied) for k, value in stored.items()}
+        users = {renamed.get(k, k) for k, value in stored.items() if "user" in _entries(value)}
+        for field in dataclasses.fields(kind):  # pyright: ignore[reportArgumentType]
+            if field.name in fields and not _fits(
+                fields[field.name], field.type, user=field.name in users
+            ):
+                found = type(fields[field.name]).__name__
+                raise TypeError(f"{field.name} of {data['type']} is {found}")
         return kind(**fields)
     raise ValueError("unreadable description in the file.")
+
+
+def _fits(value: object, annotation: Any, *, user: bool) -> bool:  # noqa: ANN401
+    """Whether a field may hold this, as far as plain types and our own classes tell."""
+    if isinstance(annotation, types.UnionType):
+        return any(_fits(value, one, user=user) for one in annotation.__args__)
+    if annotation is types.NoneType:
+        return value is None
+    if annotation in _PLAIN:
+        return isinstance(value, (int, float) if annotation is float else annotation)
+    ours = isinstance(annotation, type) and annotation.__module__.startswith(_PACKAGE)
+    return isinstance(value, annotation) if ours and not user else True
+
+
+def _entries(data: object) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
 
 
 def absent_names(data: Any) -> list[str]:  # noqa: ANN401

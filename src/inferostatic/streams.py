@@ -52,6 +52,7 @@ class Purpose(enum.IntEnum):
     CHOOSE_WIDTH = 32
     DENSITY_SAMPLE = 33
     MATRIX_ELEMENT = 34
+    TEST_ROWS = 39
     MINUIT_STARTS = 40
     FISHER = 42
     SCORE_RESPONSE = 43
@@ -60,6 +61,9 @@ class Purpose(enum.IntEnum):
     CALIBRATED_START = 46
     NEYMAN_TOYS = 47
     LIMIT_TOYS = 41
+    LIMIT_FIT = 36
+    LIMIT_POINTS = 37
+    LIMIT_EVENTS = 38
     TOY_EVENTS = 48
     ASIMOV = 49
     TEMPLATES = 50

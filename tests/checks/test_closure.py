@@ -60,6 +60,17 @@ def test_a_true_ratio_closes(right: Closure) -> None:
     assert "closes" in repr(right)
 
 
+def test_equal_samples_close_without_dividing_by_their_error() -> None:
+    start = reweighted(300)
+    equal = dataclasses.replace(start, x=np.ones_like(start.x), weight=np.ones(300))
+    report = closure(equal, np.ones((300, 3)), seed=3)
+    assert report.auc_error == 0
+    assert report.closes
+    assert "closes" in repr(report)
+    assert "Closure: yes" in str(report)
+    assert not dataclasses.replace(report, auc=0.6).closes
+
+
 def test_a_wrong_ratio_does_not_close() -> None:
     wrong = closure(reweighted(20_000, stretch=0.7), dirichlet(20_000, TO, 2), seed=3)
     assert not wrong.closes

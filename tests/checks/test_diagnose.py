@@ -11,7 +11,7 @@ import pytest
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet
 from inferostatic.checks.diagnose import diagnose
-from inferostatic.checks.finding import Finding, combine_p_values
+from inferostatic.checks.finding import Finding, combine_p_values, judge_together
 from inferostatic.checks.validation_events import ValidationEvents, select_events
 from inferostatic.estimator.history import Region
 
@@ -23,9 +23,9 @@ def dirichlet(**changes: Any) -> ist.Estimator:
 def test_the_truth_has_no_fault(events: ist.Events, capsys: pytest.CaptureFixture[str]) -> None:
     found = diagnose(dirichlet(), events)
     assert found.passed
-    assert found.verdict == "No fault found in 7 checks on 20,000 events."
+    assert found.verdict.startswith("No fault found in 7 checks on 20,000 events. Estimates from")
     assert capsys.readouterr().out == ""
-    assert repr(found) == "Diagnosis(passed; 7 checks on 20,000 events)"
+    assert repr(found).startswith("Diagnosis(passed, trusted up to ")
     head, _, first, *_, last = found.summary().splitlines()
     assert head == "Diagnosis on 20,000 validation events"
     assert re.match(r"good  mean score         +0\.\d+  E\[s\] differs", first)
@@ -118,9 +118,35 @@ def test_misuse_raises(events: ist.Events) -> None:
 
 
 def test_grades() -> None:
-    def grade(p_value: float, size: float) -> str:
-        return Finding("a check", p_value, size, 0.1, "a description").grade
+    def grade(p_value: float, size: float, tests: int = 1) -> str:
+        return Finding("a check", p_value, size, 0.1, "a description", tests).grade
 
     assert [grade(0.5, 9), grade(1e-9, 0.05), grade(1e-9, 0.2)] == ["good", "small", "wrong"]
     assert grade(float("nan"), 0.2) == "good"
+    # Between the two: not proven, but rarer than one in twenty among so many tests.
+    assert [grade(0.003, s, 7) for s in (0.05, 0.2)] == ["notable", "notable"]
+    assert [grade(0.03, 0.2, n) for n in (1, 7)] == ["notable", "good"]
     assert combine_p_values(np.array([0.01, 0.5, np.nan])) == 0.02
+
+
+def test_exact_estimators_are_seldom_called_notable() -> None:
+    """In 5% of diagnoses at most, however many tests they have."""
+    p_values = np.random.default_rng(1).uniform(size=(4000, 7))
+    notable = 0
+    for row in p_values:
+        findings = judge_together([Finding("a check", p, 0.0, 1.0, "") for p in row])
+        notable += any(finding.grade != "good" for finding in findings)
+    assert abs(notable / 4000 - 0.05) < 0.01
+
+
+def test_an_unproven_deviation_is_not_called_good(events: ist.Events) -> None:
+    """E[r] = 1.036 ± 0.011 among seven checks: neither a fault nor nothing."""
+    found = diagnose(dirichlet(), events)
+    deviation = Finding("mean ratio", 0.003, 0.036, 0.1, "E[r] = 1.036 ± 0.011")
+    findings = tuple(deviation if f.name == "mean ratio" else f for f in found.findings)
+    notable = dataclasses.replace(found, findings=judge_together(findings))
+    assert notable.passed
+    assert "No fault proven, but mean ratio deviates notably" in notable.verdict
+    assert "the smallest of 7 p-values is that small, 0.003, in 2.1%" in notable.verdict
+    assert "passed, notable but unproven ones in mean ratio" in repr(notable)
+    assert str(notable.findings[2]).startswith("mean ratio: notable; E[r] = 1.036")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from exact_estimators import exact_normal
+from inferostatic.checks import predictive
 from inferostatic.checks.predictive import posterior_predictive
 from inferostatic.inference.posterior.posterior import Posterior, posterior
 
@@ -60,6 +61,59 @@ def test_one_event_and_statistics_of_the_user(exact: Posterior) -> None:
     assert found.names == ("largest",)
     assert found.observed == [X.max()]
     assert "largest stands out" in repr(found)
+
+
+def test_few_draws_do_not_hide_a_large_distance(exact: Posterior) -> None:
+    """With 50 draws no p-value lies below 1/51: the distance must speak."""
+    found = posterior_predictive(exact, X, lambda t, rng: simulator(t, rng) + 9, draws=50, seed=2)
+    assert found.p_value == pytest.approx(1 / 51)
+    assert found.finding.size > 10
+    assert found.finding.grade == "wrong"
+    assert "p-value <0.02, the smallest that so few simulations can give" in repr(found)
+
+
+def test_few_draws_of_the_truth_are_seldom_called_wrong() -> None:
+    """The distance of one of n draws from the others follows Hotelling's T²."""
+    rng = np.random.default_rng(3)
+    grades = []
+    for _ in range(2000):
+        rows = rng.normal(size=(11, 4)) @ np.diag([1.0, 1e-3, 1e3, 5.0])
+        found = predictive._compare(rows[0], rows[1:], ("a", "b", "c", "d"))
+        grades.append(found.finding.grade)
+    # 1 in 1000 is expected, and 1 in 11 to be the furthest.
+    assert grades.count("wrong") <= 8
+    assert abs(grades.count("notable") / 2000 - 1 / 11) < 0.03
+
+
+def test_a_statistic_without_spread_is_compared_too(exact: Posterior) -> None:
+    def compare(value: float) -> str:
+        return posterior_predictive(
+            exact, X, simulator, statistic=lambda x: [x.mean(), value if x is X else 0.1], seed=2
+        ).finding.grade
+
+    assert compare(0.1) == "good"
+    assert compare(float(np.float32(0.1))) == "good"
+    assert compare(0.2) == "wrong"
+
+
+def test_fewer_draws_than_statistics_are_refused(exact: Posterior) -> None:
+    with pytest.raises(ValueError, match="known from 6 draws at least; got draws=5"):
+        posterior_predictive(exact, X, simulator, draws=5, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "match"),
+    [
+        (lambda x: np.nan, "the statistic of x has NaN"),
+        (lambda x: np.nan if x is not X else 1.0, "statistic of replicated data has NaN"),
+        (lambda x: np.ones(1 + (x is X)), r"as many numbers, .* got shapes \[\(1,\), \(2,\)\]"),
+    ],
+)
+def test_a_statistic_must_be_finite_and_of_one_size(
+    exact: Posterior, statistic: Any, match: str
+) -> None:
+    with pytest.raises(ValueError, match=match):
+        posterior_predictive(exact, X, simulator, statistic=statistic, draws=9, seed=1)
 
 
 def flat(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:

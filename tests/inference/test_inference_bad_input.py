@@ -312,7 +312,7 @@ BEST: dict[str, Case] = {
     "a start of NaN": (
         lambda: ist.maximum_likelihood(NAMED, X3, start=[1, 2, np.nan]),
         V,
-        "start has NaN",
+        "start must be finite",
     ),
     "no starts": (
         lambda: ist.maximum_likelihood(PAIR, X2, starts=0),
@@ -563,7 +563,7 @@ INFORMATION: dict[str, Case] = {
         "each of a, b, c; got shape",
     ),
     "outside the region": (lambda: information(theta=[9.0, 2.0, 2.0]), V, "trained region"),
-    "θ of NaN": (lambda: information(theta=[np.nan, 2, 2]), V, "theta has NaN or infinite"),
+    "θ of NaN": (lambda: information(theta=[np.nan, 2, 2]), V, "theta must be finite"),
     "no events": (lambda: information(X[:0]), V, "no events"),
     "one event": (lambda: information(X[:1]), V, "many of them"),
     "one event without its axis": (lambda: information(X[0]), V, "many of them"),

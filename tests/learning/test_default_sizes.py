@@ -11,7 +11,7 @@ import pytest
 import inferostatic as ist
 from inferostatic.learning.arguments import as_architecture
 from inferostatic.learning.defaults.choose import complete_training
-from inferostatic.learning.defaults.network_size import choose_members, choose_network_size
+from inferostatic.learning.defaults.sizes import choose_members, choose_network_size
 from inferostatic.learning.defaults.trials import wants_trials
 from inferostatic.learning.defaults.weight_decay import set_shrink
 from inferostatic.learning.training.options import Training, count_steps

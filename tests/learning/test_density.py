@@ -131,6 +131,9 @@ def test_conditional_draws(trained: DensityEstimator) -> None:
     np.testing.assert_array_equal(trained.sample(theta, seed=2), x.reshape(-1, 1))
     with pytest.raises(ValueError, match="expected theta with 1 columns"):
         trained.sample([[0.0, 1.0]], seed=1)
+    for seed in (1.5, -1, True, None):
+        with pytest.raises((TypeError, ValueError), match="seed must"):
+            trained.sample([[0.0]], seed=seed)  # pyright: ignore[reportArgumentType]
 
 
 def test_the_loss_is_that_of_the_features(trained: DensityEstimator) -> None:
@@ -191,7 +194,7 @@ def test_joint_scores_teach_a_density() -> None:
 def test_scandal_in_words(tmp_path: Path) -> None:
     """Its name, what it refuses, and what it needs."""
     assert str(SCANDAL()) == "SCANDAL"
-    with pytest.raises(ValueError, match="alpha must be a positive number"):
+    with pytest.raises(ValueError, match="alpha must be a finite number above 0"):
         SCANDAL(-1.0)
     with pytest.raises(ValueError, match="joint scores"):
         ist.fit(events(100), SCANDAL(), network=SMALL, training=FEW, seed=1)

@@ -27,7 +27,7 @@ RECTANGLE: Any = ist.Rectangular(0.4)
         (lambda: LIB.Mix([]), "Mix takes a list"),
         (lambda: LIB.Mix("KCE"), "Mix takes a list"),
         (lambda: LIB.Mix([ist.KCE()]), "Mix takes a list"),
-        (lambda: LIB.Mix([(0.0, ist.KCE())]), "Mix takes a list"),
+        (lambda: LIB.Mix([(0.0, ist.KCE())]), "a weight of Mix must be a finite number above 0"),
         (lambda: LIB.MLP(32), "widths must be a list such as"),
         (lambda: LIB.Training(learning_rate="fast"), "learning_rate must be a number"),
         (lambda: LIB.Training(schedule="cosine"), "schedule must be ist.Cosine"),

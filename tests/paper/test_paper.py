@@ -181,7 +181,7 @@ def test_command_line_says_what_is_wrong(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["paper", "--out", str(file)])
     assert result.exit_code != 0
     # The terminal's box may break the sentence anywhere.
-    assert "isafile;giveafolder" in re.sub(r"[\s│]", "", result.output)
+    assert "isnotafolder;giveone" in re.sub(r"[\s│]", "", result.output)
     assert CliRunner().invoke(app, ["paper"]).exit_code != 0
     assert CliRunner().invoke(app, ["paper", "--out", "x", "--events", "3"]).exit_code != 0
     assert CliRunner().invoke(app, ["--version"]).output.strip()

@@ -92,7 +92,8 @@ def test_page_is_self_contained():
         for name, value in attributes.items():
             if name in ("src", "href", "srcset", "action", "data", "poster"):
                 assert (value or "").startswith(("data:image/", "#"))
-    assert "http" not in text
+    assert "http:" not in text
+    assert "https" not in text
     assert "url(" not in text
     assert "@import" not in text
     assert not page.named("script")
@@ -127,6 +128,45 @@ def test_text_is_escaped_everywhere():
     # Title twice, summary once, settings twice; in each section the contents, heading, paragraph,
     # table caption, header, two cells and the figure caption.
     assert page.text.count(evil) == 5 + 3 * 8
+
+
+def test_a_browser_is_told_to_load_nothing():
+    """And this before anything else in the page that it could concern."""
+    page = page_of(Section("A", figures=[FigureItem(line_figure())]))
+    (policy,) = (a["content"] or "" for a in page.named("meta") if "http-equiv" in a)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "style-src": "'unsafe-inline'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    tags = [tag for tag, _ in page.elements]
+    assert tags.index("meta") < tags.index("style") < tags.index("img")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [("\u202e", "[U+202E]"), ("\u2066", "[U+2066]"), ("\udcff", "[U+DCFF]"), ("\0", "[U+0000]")],
+)
+def test_hidden_characters_are_shown_everywhere(hidden, shown, tmp_path):
+    text = f"limit {hidden}59.0"
+    section = Section(
+        text, text, [Table([text], [[text]], text)], [FigureItem(line_figure(), text)]
+    )
+    path = tmp_path / "report.html"
+    write_report(path, title=text, sections=[section], settings={text: text}, summary=text)
+    page = path.read_text(encoding="utf-8")
+    assert hidden not in page
+    # Title and heading, summary, section, paragraph, caption, header, cell, figure twice, settings
+    # twice.
+    assert page.count(f"limit {shown}59.0") == 12
+
+
+def test_ordinary_text_of_all_scripts_is_left_alone():
+    text = "Größe θ ± 0.1\tשלום مرحبا 数\n👩‍🔬 zero\u200dwidth"
+    assert text in render_report(title="A", sections=[Section("A", text)])
 
 
 def test_blank_lines_separate_paragraphs():

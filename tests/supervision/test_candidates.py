@@ -108,10 +108,6 @@ def test_candidates_hide_the_true_one(name):
 class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
 
-    @property
-    def reads_x(self) -> bool:
-        return False
-
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         size = jnp.asarray(0.3, jnp.float32)
         keys = jax.random.split(key, number)
@@ -120,10 +116,6 @@ class NoCentre(AbstractCandidates):
 
 class TwoWidths(AbstractCandidates):
     """Wrong: one width for the centre, another one for the candidates."""
-
-    @property
-    def reads_x(self) -> bool:
-        return False
 
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         first, second, move, rest = jax.random.split(key, 4)
@@ -135,10 +127,6 @@ class TwoWidths(AbstractCandidates):
 class WidthOfTheta(AbstractCandidates):
     """Wrong: a width that depends on θ'."""
 
-    @property
-    def reads_x(self) -> bool:
-        return False
-
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         move, rest = jax.random.split(key)
         size = 0.05 + 0.5 * row.theta[0]
@@ -148,10 +136,6 @@ class WidthOfTheta(AbstractCandidates):
 
 class Clipped(AbstractCandidates):
     """Wrong: steps that leave the box are put on its wall."""
-
-    @property
-    def reads_x(self) -> bool:
-        return False
 
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         low, high = (jnp.asarray(edge, jnp.float32) for edge in BOX.support)

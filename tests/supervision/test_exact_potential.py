@@ -123,10 +123,6 @@ def test_reference_sample():
 class ClippedPartner(AbstractPairs):
     """Wrong: a partner outside the box is put on its wall."""
 
-    @property
-    def reads_x(self) -> bool:
-        return False
-
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         raise NotImplementedError
 
@@ -138,10 +134,6 @@ class ClippedPartner(AbstractPairs):
 class EscapingPartner(AbstractPairs):
     """Wrong: a partner that leaves the support, from where no events ever come."""
 
-    @property
-    def reads_x(self) -> bool:
-        return False
-
     def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
         raise NotImplementedError
 
@@ -151,10 +143,6 @@ class EscapingPartner(AbstractPairs):
 
 class NoCentre(AbstractCandidates):
     """Wrong: candidates around θ' itself."""
-
-    @property
-    def reads_x(self) -> bool:
-        return False
 
     def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
         size = jnp.asarray(0.4, jnp.float32)

@@ -215,7 +215,6 @@ def test_form_1_says_where_the_simulator_is_asked():
 class Fixed(AbstractKernel):
     """Another kernel's width and moments, but with a displacement that is given."""
 
-    width: Width = eqx.field(static=True)
     like: AbstractProductKernel
     u: Array
 

@@ -507,7 +507,7 @@ def test_names_and_compositions() -> None:
     assert mix.weights == (2.0, 1.0, 1.0)
     assert isinstance(mix.methods[0], Method)
     assert isinstance(ist.CASCAL().methods[0].supervision, LabelledPairs)
-    with pytest.raises(ValueError, match="alpha must be a positive number"):
+    with pytest.raises(ValueError, match="alpha must be a finite number above 0"):
         ist.ALICES(-1.0)
     with pytest.raises(ValueError, match="compares with joint ratios"):
         ist.CARL(loss=ist.ROLRLoss())

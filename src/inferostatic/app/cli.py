@@ -1,11 +1,23 @@
 """The command line: parse, call the library, write files."""
 
 import os
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ..inputs import in_short
+from .streams import (
+    INTERRUPTED,
+    complain,
+    end_on_interrupt,
+    flush_streams,
+    hold_interrupts,
+    prepare_streams,
+    say,
+)
 
 app = typer.Typer(
     help="Inference from simulators by learned scores and likelihood ratios.",
@@ -36,36 +48,79 @@ def root(
 @app.command()
 def paper(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for table.json, figures and index.html.")],
-    instances: Annotated[int, typer.Option(min=1, help="Training sets and networks each.")] = 5,
-    events: Annotated[int, typer.Option(min=20, help="Size of every event set.")] = 100_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over a training set.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 0,
+    out: Annotated[str, typer.Option(help="Folder for table.json, figures and index.html.")],
+    instances: Annotated[int, typer.Option(help="Training sets and networks each.")] = 5,
+    events: Annotated[int, typer.Option(help="Size of every event set.")] = 100_000,
+    epochs: Annotated[int, typer.Option(help="Passes over a training set.")] = 20,
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
 ) -> None:
     """Reproduce the experiment of arXiv:2210.01680: table, figures and a report."""
-    from ..paper.experiment import reproduce
-    from ..paper.report import text_table, write_results
+    settings = {"instances": instances, "events": events, "epochs": epochs, "seed": seed}
+    # All that can be refused is refused before minutes of work, not after.
+    try:
+        import jax
 
-    # Raised before minutes of work, not after.
-    if out.exists() and not out.is_dir():
-        raise typer.BadParameter(f"{out} is a file; give a folder.", param_hint="--out")
-    out.mkdir(parents=True, exist_ok=True)
+        jax.devices()
+        from ..paper.experiment import check_settings, reproduce
+        from ..paper.report import prepare_folder, text_table, write_results
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise typer.BadParameter(
+            f"JAX or matplotlib cannot start here ({in_short(error)}); see the environment "
+            "variables JAX_PLATFORMS and MPLBACKEND."
+        ) from error
+    try:
+        check_settings(**settings)
+    except ValueError as error:
+        name = str(error).split(" ", 1)[0]
+        hint = f"--{name}" if name in settings else None
+        raise typer.BadParameter(str(error), param_hint=hint) from error
+    try:
+        folder = prepare_folder(out)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--out") from error
     results = reproduce(instances=instances, events=events, epochs=epochs, seed=seed)
-    typer.echo(text_table(results))
-    report = write_results(results, out)
-    typer.echo(f"\nReport: {report}")
+    table = text_table(results)
+    with hold_interrupts() as interrupts:
+        try:
+            report = write_results(results, folder)
+        except OSError as error:
+            say(table)
+            complain(f"The files could not be written to {folder}: {error}. The table is above.")
+            raise typer.Exit(1) from error
+    trouble = say(f"{table}\n\nReport: {report}")
+    if trouble is not None:
+        complain(f"The table could not be shown ({trouble}); the report is {report}.")
+        raise typer.Exit(1)
+    if interrupts:
+        complain(f"Interrupted when all was done; the report is {report}.")
+        raise typer.Exit(INTERRUPTED)
 
 
 def keep_compilations() -> None:
     """Let JAX keep compiled code between runs, by default in the user's cache folder."""
     import jax
 
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "inferostatic"
-        jax.config.update("jax_compilation_cache_dir", str(folder))
+    if jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    try:
+        # Empty counts as unset, and a relative folder is none, as the XDG specification has it.
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "")
+        folder = folder if folder.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # there is no home folder: nothing is kept
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder / "inferostatic"))
 
 
 def main() -> None:
     """Entry point of the command `inferostatic`."""
+    prepare_streams()
+    end_on_interrupt()
     keep_compilations()
-    app()
+    try:
+        app()
+    except OSError as error:  # a stream that cannot be written, at --help for example
+        complain(f"inferostatic: {error}")
+        flush_streams()
+        sys.exit(1)
+    finally:
+        flush_streams()

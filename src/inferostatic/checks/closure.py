@@ -24,6 +24,8 @@ from .two_samples import Area, area_under_curve, kolmogorov_smirnov
 FEWEST_EVENTS = 100
 #: Standard errors by which the area may exceed 1/2: 0.1% of right weights do by chance.
 TOLERATED_PULL = 3.0
+#: Rounding of an area whose exact value is 1/2.
+ROUNDING = 1e-9
 #: p-value over all observables below which closure fails, as rare as that pull on both sides.
 SMALLEST_P_VALUE = 0.003
 
@@ -62,9 +64,10 @@ class Closure:
         The area lies within 3 standard errors of 1/2, or below, and the smallest p-value, times
         the number of observables, is not below 0.003.
         """
-        pull = (self.auc - 0.5) / self.auc_error
+        # Without a division: of equal samples the area is 1/2 without any error.
+        excess = self.auc - 0.5 - TOLERATED_PULL * self.auc_error
         p_value = self.p_value.min() * len(self.p_value)
-        return bool(pull <= TOLERATED_PULL and p_value >= SMALLEST_P_VALUE)
+        return bool(excess <= ROUNDING and p_value >= SMALLEST_P_VALUE)
 
     def summary(self) -> str:
         """The areas, and a line for each observable."""

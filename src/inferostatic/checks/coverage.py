@@ -20,7 +20,7 @@ from ..progress import progress
 from ..streams import Purpose, Stream
 from ..weights import effective_size
 from ..world.priors.discrete import Discrete
-from .finding import Finding, combine_p_values, uniform_p_value
+from .finding import Finding, combine_p_values, judge_together, uniform_p_value
 from .validation_events import (
     FEWEST_EVENTS,
     ValidationEvents,
@@ -254,7 +254,7 @@ def _summarise(events: ValidationEvents, found: _Ranks, names: tuple[str, ...]) 
         p_values=p_values,
         effective_candidates=float(np.median(effective)),
         names=names,
-        findings=_judge(found, weight, p_values, names),
+        findings=judge_together(_judge(found, weight, p_values, names)),
     )
 
 

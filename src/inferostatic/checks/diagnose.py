@@ -4,11 +4,12 @@ import dataclasses
 
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
-from ..inputs import as_seed
+from ..inputs import as_count, as_seed
 from ..tables import format_table
 from .calibration import CalibrationCurve, compute_calibration
 from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
-from .finding import Finding, Grade
+from .finding import Finding, Grade, judge_together
+from .learned_bias import BiasOverTheta, compute_bias
 from .mean_score import MeanScore, compute_mean_score
 from .pair_identities import PairIdentities, compute_identities
 from .validation_events import draw_pairs, select_events
@@ -34,6 +35,8 @@ class Diagnosis:
         dropped: number of those outside, which were not used.
         mean_score, identities, calibration, coverage: the records, where the estimator offers
             what the check needs.
+        bias: of estimates by its score, as a function of θ, where it is a potential.
+        n_observed: number of observed events for which it was judged, where one was given.
     """
 
     findings: tuple[Finding, ...]
@@ -43,15 +46,31 @@ class Diagnosis:
     identities: PairIdentities | None = None
     calibration: CalibrationCurve | None = None
     coverage: Coverage | None = None
+    bias: BiasOverTheta | None = None
+    n_observed: int | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether no check found the estimator wrong."""
-        return not self._names("wrong")
+        """Whether no check found it wrong, and it may be trusted for `n_observed` events."""
+        trusted = self.n_observed is None or self.n_observed <= (self.trusted_events or 0)
+        return trusted and not self._names("wrong")
+
+    @property
+    def trusted_events(self) -> int | None:
+        """Observed events up to which estimates are not biased; None where that was not measured.
+
+        For at least nine of ten θ the learned score shifts an estimate by less than 0.3 standard
+        errors, and this is certain to two standard errors.
+        """
+        return None if self.bias is None else self.bias.trusted_events
 
     @property
     def verdict(self) -> str:
         """What the findings amount to, and what to do about them."""
+        text = self._verdict_of_checks()
+        return text if self.bias is None else f"{text} {self.bias.describe(self.n_observed)}"
+
+    def _verdict_of_checks(self) -> str:
         wrong, small = self._names("wrong"), self._names("small")
         if wrong:
             advice = [ADVICE[name] for name in wrong if name in ADVICE]
@@ -62,6 +81,15 @@ class Diagnosis:
             return (
                 f"Good for single events: deviations in {', '.join(small)} are significant but "
                 "small. Over many events they add up; use ist.calibrated_fit there."
+            )
+        notable = self._names("notable")
+        if notable:
+            smallest = min(f.p_value for f in self.findings if f.grade == "notable")
+            return (
+                f"No fault proven, but {', '.join(notable)} deviates notably: the smallest of "
+                f"{len(self.findings)} p-values is that small, {smallest:.2g}, in "
+                f"{len(self.findings) * smallest:.1%} of exact estimators at most. More validation "
+                "events would decide."
             )
         return f"No fault found in {len(self.findings)} checks on {self.events:,} events."
 
@@ -87,15 +115,23 @@ class Diagnosis:
         """The verdict, in a line."""
         wrong, small = self._names("wrong"), self._names("small")
         verdict = f"FAILS {', '.join(wrong)}" if wrong else "passed"
+        if not wrong and not self.passed:
+            verdict = f"NOT to be trusted for {self.n_observed:,} events"
         if small:
             verdict += f", small deviations in {', '.join(small)}"
+        if notable := self._names("notable"):
+            verdict += f", notable but unproven ones in {', '.join(notable)}"
+        if self.trusted_events is not None:
+            verdict += f", trusted up to {self.trusted_events:,} observed events"
         return f"Diagnosis({verdict}; {len(self.findings)} checks on {self.events:,} events)"
 
     def _names(self, grade: Grade) -> list[str]:
         return [finding.name for finding in self.findings if finding.grade == grade]
 
 
-def diagnose(estimator: AbstractEstimator, events: Events, *, seed: int = 0) -> Diagnosis:
+def diagnose(
+    estimator: AbstractEstimator, events: Events, *, n_observed: int | None = None, seed: int = 0
+) -> Diagnosis:
     """Run the checks that need no truth, on events that the estimator was not trained on.
 
     The mean of the score, identities and calibration of the ratio, and the coverage of single-event
@@ -104,13 +140,17 @@ def diagnose(estimator: AbstractEstimator, events: Events, *, seed: int = 0) -> 
 
     Args:
         estimator: to be judged.
-        events: that it was not trained on; some thousands at least.
+        events: that it was not trained on; some thousands at least, and to be trusted for N
+            observed events about 200 N or more.
+        n_observed: number of observed events for which to judge it.
         seed: of partners, candidates and the choice of events.
     """
     kinds = (Estimator, ScoreEstimator, RatioEstimator)
     seed = as_seed(seed)
+    if n_observed is not None:
+        n_observed = as_count(n_observed, "n_observed")
     selected = select_events(estimator, events, check="diagnose", kinds=kinds, seed=seed)
-    score = identities = curve = sets = None
+    score = identities = curve = sets = bias = None
     findings: list[Finding] = []
     if isinstance(estimator, Estimator | ScoreEstimator):
         score = compute_mean_score(estimator, selected)
@@ -122,12 +162,15 @@ def diagnose(estimator: AbstractEstimator, events: Events, *, seed: int = 0) -> 
     if isinstance(estimator, Estimator):
         sets = compute_coverage(estimator, selected.first(DEFAULT_EVENTS), seed=seed)
         findings += sets.findings
+        bias = compute_bias(estimator, events)
     return Diagnosis(
-        findings=tuple(findings),
+        findings=judge_together(findings),
         events=len(events) - selected.dropped,
         dropped=selected.dropped,
         mean_score=score,
         identities=identities,
         calibration=curve,
         coverage=sets,
+        bias=bias,
+        n_observed=n_observed,
     )

@@ -1,6 +1,7 @@
 """What one check found: how surely something is wrong, and how large the deviation is."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -8,10 +9,13 @@ from scipy.special import chdtrc, ndtr
 
 #: p-value below which a deviation is taken for real; a diagnosis has seven of them.
 SIGNIFICANT = 1e-3
+#: p-value, times the number of tests, below which a deviation is notable, though not proven: of
+#: exact estimators one in twenty has such a finding.
+NOTABLE = 0.05
 #: p-value below which only the bound is printed.
 SMALLEST_SHOWN = 1e-6
 
-Grade = Literal["good", "small", "wrong"]
+Grade = Literal["good", "notable", "small", "wrong"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +31,9 @@ class Finding:
         size: of the deviation, in the unit that the description names.
         tolerance: size above which the estimator is called wrong.
         description: of the deviation, in words and numbers.
+        tests: number of findings that are judged together; among many, one has a small p-value by
+            chance.
+        smallest_p_value: that the check can give, where it counts simulations; 0 for others.
     """
 
     name: str
@@ -34,23 +41,47 @@ class Finding:
     size: float
     tolerance: float
     description: str
+    tests: int = 1
+    smallest_p_value: float = 0.0
 
     @property
     def grade(self) -> Grade:
-        """Either "good", "small" (a significant but tolerable deviation) or "wrong"."""
-        if not self.p_value < SIGNIFICANT:
-            return "good"
-        return "wrong" if self.size > self.tolerance else "small"
+        """The verdict in a word.
+
+        "good": nothing that chance does not explain. "notable": a deviation that is not proven, as
+        chance makes one of this p-value, or a smaller one, in less than 5% of so many tests.
+        "small": a proven deviation, but a tolerable one. "wrong": proven, and too large.
+
+        Where too few simulations were counted for any p-value to prove something, and the p-value
+        is the smallest possible, the size decides instead.
+        """
+        if self.p_value < SIGNIFICANT:
+            return "wrong" if self.size > self.tolerance else "small"
+        if self.limited:
+            return "wrong" if self.size > self.tolerance else "notable"
+        return "notable" if self.tests * self.p_value < NOTABLE else "good"
+
+    @property
+    def limited(self) -> bool:
+        """Whether the p-value is the smallest that the check can give, and proves nothing."""
+        return bool(SIGNIFICANT <= self.p_value <= self.smallest_p_value)
 
     def __str__(self) -> str:
         """One line."""
-        return f"{self.name}: {self.grade}; {self.description} (p-value {self.p_text})"
+        end = ", the smallest that so few simulations can give" if self.limited else ""
+        return f"{self.name}: {self.grade}; {self.description} (p-value {self.p_text}{end})"
 
     @property
     def p_text(self) -> str:
-        """The p-value as it is printed, such as "0.03" or "<1e-06"."""
-        below = self.p_value < SMALLEST_SHOWN
-        return f"<{SMALLEST_SHOWN:.0e}" if below else f"{self.p_value:.2g}"
+        """The p-value as it is printed, such as "0.03", "<1e-06", or "<0.02" where limited."""
+        if self.limited or self.p_value < SMALLEST_SHOWN:
+            return f"<{max(self.p_value, SMALLEST_SHOWN):.2g}"
+        return f"{self.p_value:.2g}"
+
+
+def judge_together(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings, each as one among so many tests."""
+    return tuple(dataclasses.replace(finding, tests=len(findings)) for finding in findings)
 
 
 def combine_p_values(p_values: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from ..events.events import Events
 from ..inference.arguments import as_weight
 from ..inputs import Input, as_floats, require_finite
 from ..weights import effective_size, mean_and_error
-from .finding import Finding, combine_p_values, two_sided_p_value
+from .finding import Finding, combine_p_values, judge_together, two_sided_p_value
 from .validation_events import DISTANCES, Pairs, select_pairs
 
 #: Fraction of the events that the effective number must reach for a mean of r to be a test.
@@ -99,7 +99,7 @@ def compute_identities(pairs: Pairs) -> PairIdentities:
         effective=effective,
         adequate=adequate,
         names=pairs.names,
-        findings=tuple(findings),
+        findings=judge_together(findings),
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.special import fdtri
 
 from ..events.simulate import simulate_at
 from ..inference.posterior.posterior import Posterior
@@ -21,10 +22,14 @@ from ..inputs import (
 )
 from ..streams import Purpose, Stream
 from ..world.simulator import Simulator, require_simulator
-from .finding import Finding
+from .finding import SIGNIFICANT, Finding
 
 #: Distance of the observed statistics that is tolerated, in standard deviations of replicated ones.
 TOLERATED_DISTANCE = 3.0
+#: Spread of a statistic that rounding in float64 explains, as a part of its size.
+FLOAT64_ROUNDING = 1e-12
+#: Difference of two statistics that rounding of the data to float32 explains, likewise.
+FLOAT32_ROUNDING = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -75,7 +80,8 @@ def posterior_predictive(
         statistic: `x (n, D) -> (k,)`; by default mean and standard deviation of each observable
             (for one event, the observables themselves).
         names: of the statistics.
-        draws: replicated data sets.
+        draws: replicated data sets; with fewer than a thousand no p-value can prove anything, and
+            the distance decides where it is the smallest possible.
         seed: of the simulation.
         progress_bar: force the display on or off.
     """
@@ -108,7 +114,15 @@ def posterior_predictive(
         values = _compute_moments(part) if statistic is None else statistic(part)
         return np.atleast_1d(as_floats(values, "the statistic"))
 
-    observed, replicated = compute(rows), np.stack([*map(compute, np.split(simulated, count))])
+    observed, sets = compute(rows), [*map(compute, np.split(simulated, count))]
+    if observed.ndim > 1 or any(values.shape != observed.shape for values in sets):
+        raise ValueError(
+            "the statistic must give as many numbers, in one row, for every data set; got shapes "
+            f"{sorted({values.shape for values in [observed, *sets]})}."
+        )
+    replicated = np.stack(sets)
+    require_finite(observed, "the statistic of x", "Give a statistic that is always finite.")
+    require_finite(replicated, "the statistic of replicated data", "It must always be finite.")
     if statistic is None:
         kinds = ("",) if len(rows) == 1 else ("mean of ", "sd of ")
         names = [kind + column for kind in kinds for column in columns]
@@ -122,29 +136,63 @@ def _compute_moments(x: np.ndarray) -> np.ndarray:
 def _compare(
     observed: np.ndarray, replicated: np.ndarray, names: tuple[str, ...]
 ) -> PosteriorPredictive:
-    draws = len(replicated)
+    draws, count = replicated.shape
+    if draws < count + 2:
+        raise ValueError(
+            f"the spread of {count} statistics is known from {count + 2} draws at least; got "
+            f"draws={draws}."
+        )
     above = (1 + np.sum(replicated >= observed, axis=0)) / (1 + draws)
     below = (1 + np.sum(replicated <= observed, axis=0)) / (1 + draws)
     p_values = np.minimum(1.0, 2 * np.minimum(above, below))
-    mean = replicated.mean(axis=0)
-    # The pseudo-inverse: observables may be bound to each other, as parts of a whole are.
-    inverse = np.linalg.pinv(np.atleast_2d(np.cov(replicated.T)), rcond=1e-9, hermitian=True)
-
-    def distance(values: np.ndarray) -> np.ndarray:
-        return np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", values, inverse, values), 0))
-
-    own = float(distance((observed - mean)[None])[0])
-    p_value = float((1 + np.sum(distance(replicated - mean) >= own)) / (1 + draws))
-    worst = int(np.argmin(p_values))
-    away = (observed - mean)[worst] / max(float(replicated[:, worst].std()), 1e-300)
+    mean, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
+    # A statistic that is the same in every replicated data set has no spread to be compared with:
+    # any difference from it that rounding does not explain is beyond all bounds.
+    sizes = np.maximum(np.abs(mean), np.abs(observed))
+    constant = spread <= FLOAT64_ROUNDING * sizes
+    away = (observed - mean) / np.where(constant, 1.0, spread)
+    beyond = np.where(np.abs(observed - mean) > FLOAT32_ROUNDING * sizes, np.inf, 0.0)
+    away = np.where(constant, beyond, away)
+    standard = np.where(constant, 0.0, (replicated - mean) / np.where(constant, 1.0, spread))
+    own, p_value = np.inf, 1 / (1 + draws)
+    if np.isfinite(away).all():
+        own = float(_distances(away[None], standard)[0])
+        # The data among the replicated sets in the mean and covariance: otherwise they alone lie
+        # outside of what these were made from, and are the furthest too often.
+        together = np.concatenate([away[None], standard])
+        distances = _distances(together - together.mean(axis=0), together)
+        p_value = float(np.mean(distances >= distances[0] * (1 - FLOAT64_ROUNDING)))
+    worst = int(np.argmax(np.abs(away)))
     finding = Finding(
         name="posterior predictive",
         p_value=p_value,
         size=own,
-        tolerance=TOLERATED_DISTANCE,
+        tolerance=_tolerate(draws, count),
         description=(
             f"the data lie {own:.1f} standard deviations from those simulated at the posterior; "
-            f"{names[worst]} stands out most, by {away:+.1f}"
+            f"{names[worst]} stands out most, by {away[worst]:+.1f}"
         ),
+        smallest_p_value=1 / (1 + draws),
     )
     return PosteriorPredictive(observed, replicated, p_values, p_value, names, finding)
+
+
+def _distances(values: np.ndarray, sample: np.ndarray) -> np.ndarray:
+    """The length of each row in standard deviations of a sample (Mahalanobis)."""
+    # The pseudo-inverse: observables may be bound to each other, as parts of a whole are.
+    inverse = np.linalg.pinv(np.atleast_2d(np.cov(sample.T)), rcond=1e-9, hermitian=True)
+    return np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", values, inverse, values), 0))
+
+
+def _tolerate(draws: int, count: int) -> float:
+    """The distance that is tolerated.
+
+    Few draws know the spread badly and cannot prove anything by their number. There it is the
+    distance that normal statistics exceed once in a thousand times, by Hotelling's T².
+    """
+    if 1 / (1 + draws) < SIGNIFICANT:
+        return TOLERATED_DISTANCE
+    free = draws - count
+    quantile = fdtri(count, free, 1 - SIGNIFICANT)
+    squared = (draws + 1) * (draws - 1) * count / (draws * free) * quantile
+    return max(TOLERATED_DISTANCE, float(np.sqrt(squared)))

@@ -6,17 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..chunks import FEWEST_ROWS, bytes_allowed, padded, power_of_two, rows_within
-from ..inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    as_seed,
-    column_names,
-    require_finite,
-    require_float32,
-    require_order,
-)
+from ..chunks import padded
+from ..inputs import Input, as_seed
 from ..models.features.invertible import undone
 from ..models.members import each_member, log_mean_exp
 from ..models.potential import AbstractModel
@@ -54,34 +45,26 @@ class DensityEstimator(Estimator):
             theta: parameters, shape (n, d), or (d,) for one event.
             seed: the same seed gives the same events.
         """
-        require_order(column_names(theta), self.theta_names, "theta")
-        rows = as_floats(theta, "theta")
-        rows = as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
-        self._check_thetas(rows)
+        rows = self._read_theta(theta)
+        if rows.shape[1] != len(self.theta_names) or len(rows) == 0:
+            raise ValueError(
+                f"expected theta with {len(self.theta_names)} columns "
+                f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
+            )
+        self._check_theta(rows)
         key = Stream(as_seed(seed), Purpose.DENSITY_SAMPLE).key()
         return undone(self.model.x_features, self.sample_features(rows, key))
 
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:
         """Features of one event drawn at each θ."""
         count = len(theta)
-        rows = rows_within(bytes_allowed(None) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, power_of_two(count)))
+        rows = self._count_rows(count, None)
         parts = []
         for start in range(0, count, rows):
             chunk = padded(theta[start : start + rows], rows)
             drawn = _draw(self.model, chunk, jax.random.fold_in(key, start))
             parts.append(np.asarray(drawn)[: count - start])
         return np.concatenate(parts).astype(np.float64)
-
-    def _check_thetas(self, rows: np.ndarray) -> None:
-        if rows.shape[1] != len(self.theta_names) or len(rows) == 0:
-            raise ValueError(
-                f"expected theta with {len(self.theta_names)} columns "
-                f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
-            )
-        require_finite(rows, "theta", "Give finite parameters.")
-        require_float32(rows, self.theta_names, "theta")
-        self._warn_theta(rows)
 
 
 @eqx.filter_jit
@@ -90,8 +73,7 @@ def _draw(model: AbstractModel, theta: Array, key: Array) -> Array:
     choosing, drawing = jax.random.split(key)
     keys = jax.random.split(drawing, len(theta))
     drawn = each_member(
-        model,
-        lambda member: jax.vmap(lambda t, k: member.sample_features(t, key=k))(theta, keys),
+        model, lambda member: jax.vmap(lambda t, k: member.sample_features(t, key=k))(theta, keys)
     )
     chosen = jax.random.randint(choosing, (len(theta),), 0, len(drawn))
     return drawn[chosen, jnp.arange(len(theta))]

@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from ..archive import package_versions, write_archive
 from ..chunks import FEWEST_ROWS, MOST_POINTS, bytes_allowed, padded, power_of_two, rows_within
+from ..files import require_file
 from ..inputs import (
     Input,
     as_event_rows,
@@ -31,12 +32,14 @@ from ..inputs import (
     warn_user,
 )
 from ..models.architecture import AbstractArchitecture, Shapes
-from ..models.members import evaluate, grid, mean, standard_deviation
+from ..models.members import evaluate, grid, keep_members, mean, standard_deviation
 from ..models.memory_footprint import bytes_of, one_member, vector
 from ..models.potential import AbstractModel, AbstractScoreModel, PotentialModel
-from ..serial import describe
+from ..serial import UserObject, describe
 from ..world.priors.prior import AbstractPrior
 from .history import HISTORY, REGION, History, Region
+from .measured_mean import MeasuredMean
+from .soundness import require_estimator
 
 #: Fraction of events beyond the training range of some observable that calls for a warning.
 TOLERATED_OUTSIDE = 0.01
@@ -46,6 +49,15 @@ class CapabilityError(AttributeError):
     """A model was asked for something that it does not model."""
 
 
+#: Records that a file describes in its header: attributes of estimators, each with the name of its
+#: class, which may be defined in a later folder. Only the method is never None.
+RECORDS = {
+    "method": "AbstractMethod",
+    "prior": "AbstractPrior",
+    "training": "Training",
+    "score_bias": "MeasuredMean",
+    "x_mean": "MeasuredMean",
+}
 #: What each kind offers, for messages.
 _OFFERS = {
     "Estimator": "potential, score and log_ratio",
@@ -57,6 +69,18 @@ _OFFERS = {
 _QUESTIONS = ("potential", "score", "log_ratio", "potential_grid")
 #: Methods of densities alone.
 _OF_DENSITIES = ("log_prob", "sample")
+
+
+def broadcast_rows(tables: list[np.ndarray]) -> list[np.ndarray]:
+    """x and θ with equal numbers of rows, where one row serves for all."""
+    count = max(len(rows) for rows in tables)
+    if any(len(rows) not in (1, count) for rows in tables):
+        x, *thetas = tables
+        raise ValueError(
+            f"x has {len(x)} rows and theta {[len(t) for t in thetas]}; give one θ for each event, "
+            "one θ for all events, or one event for all θ."
+        )
+    return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in tables]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -73,6 +97,9 @@ class AbstractEstimator:
         x_names, theta_names: names of the columns.
         history: losses and why training stopped.
         training: how it was trained, with all defaults filled in.
+        score_bias: the mean of a potential's score at each θ, measured by events that had no part
+            in the training; None where there are none.
+        x_mean: means of the observables, brought to a bounded range, at each θ; likewise.
     """
 
     model: AbstractModel
@@ -85,6 +112,8 @@ class AbstractEstimator:
     theta_names: tuple[str, ...]
     history: History
     training: Any = None
+    score_bias: MeasuredMean | None = None
+    x_mean: MeasuredMean | None = None
 
     @property
     def members(self) -> int:
@@ -95,35 +124,39 @@ class AbstractEstimator:
         """Write everything to one file, without pickle; `ist.load` reads it.
 
         A user's own network, prior or width function is stored by name only and has to be supplied
-        again on loading.
+        again on loading. A symbolic link is followed, and what is no regular file is refused.
         """
+        require_file(path)
+        try:
+            require_estimator(self)
+        except ValueError as error:
+            raise ValueError(f"cannot save this estimator to {path}: {error}.") from error
         write_archive(path, *self.described())
 
-    def described(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A header and arrays, from which `read_estimator` makes the same again."""
+    def described(
+        self, users: dict[str, UserObject] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A header and arrays, from which `read_described` makes the same again."""
         leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_array))
         header = {
             "kind": type(self).__name__,
             "packages": package_versions(),
-            "architecture": describe(self.architecture),
-            "shapes": describe(self.shapes),
-            "method": describe(self.method),
-            "prior": describe(self.prior),
+            "architecture": describe(self.architecture, users),
+            "shapes": describe(self.shapes, users),
             "x_names": self.x_names,
             "theta_names": self.theta_names,
             "stopped": self.history.stopped,
             "warnings": self.history.warnings,
             "choices": self.history.choices,
-            "training": describe(self.training),
-            "centring": describe(getattr(self.model, "centring", None)),
+            "centring": describe(getattr(self.model, "centring", None), users),
         }
-        arrays = {f"network/{i}": leaf for i, leaf in enumerate(leaves)}
+        header |= {name: describe(getattr(self, name), users) for name in RECORDS}
+        arrays = {f"network/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
         arrays |= {f"region/{f}": getattr(self.region, f) for f in REGION}
         arrays |= {f"history/{f}": getattr(self.history, f) for f in HISTORY}
         return header, arrays
 
     def __repr__(self) -> str:
-        """What it is, in a line."""
         losses = self.history.validation_loss
         loss = "" if not np.isfinite(losses).any() else f", validation loss {np.nanmin(losses):.4f}"
         return (
@@ -151,26 +184,15 @@ class AbstractEstimator:
 
     def _check(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with equal numbers of rows, checked against the trained region."""
-        x_rows, *theta_rows = self._read(x, *thetas)
-        count = max(len(rows) for rows in (x_rows, *theta_rows))
-        for rows in (x_rows, *theta_rows):
-            if len(rows) not in (1, count):
-                raise ValueError(
-                    f"x has {len(x_rows)} rows and theta {[len(t) for t in theta_rows]}; give one "
-                    "θ for each event, one θ for all events, or one event for all θ."
-                )
-        self._check_region(x_rows, theta_rows)
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in (x_rows, *theta_rows)]
+        tables = self._read(x, *thetas)
+        rows = broadcast_rows(tables)
+        self._check_region(tables[0], tables[1:])
+        return rows
 
     def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with the right columns."""
-        for theta in thetas:
-            require_order(column_names(theta), self.theta_names, "theta")
         x_rows = as_event_rows(x, self.x_names)
-        theta_rows = [as_floats(theta, "theta") for theta in thetas]
-        theta_rows = [t[None] if t.ndim == 1 else t for t in theta_rows]
-        for rows in theta_rows:
-            as_rows(rows, "theta", of="parameters")
+        theta_rows = [self._read_theta(theta) for theta in thetas]
         self._check_columns(x_rows, theta_rows)
         if min(len(rows) for rows in (x_rows, *theta_rows)) == 0:
             raise ValueError("there are no events to evaluate: x or theta has no rows.")
@@ -178,12 +200,15 @@ class AbstractEstimator:
         require_float32(x_rows, self.x_names, "x")
         return [x_rows, *theta_rows]
 
+    def _read_theta(self, theta: Input) -> np.ndarray:
+        require_order(column_names(theta), self.theta_names, "theta")
+        rows = as_floats(theta, "theta")
+        return as_rows(rows[None] if rows.ndim == 1 else rows, "theta", of="parameters")
+
     def _check_region(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
         """Refuse θ that are no numbers, and warn outside the trained region."""
         for rows in thetas:
-            require_finite(rows, "theta", "Give finite parameters.")
-            require_float32(rows, self.theta_names, "theta")
-            self._warn_theta(rows)
+            self._check_theta(rows)
         self.warn_outside(x)
 
     def _check_columns(self, x: np.ndarray, thetas: list[np.ndarray]) -> None:
@@ -201,7 +226,9 @@ class AbstractEstimator:
             + (" For many values of one parameter use theta[:, None]." if flat else "")
         )
 
-    def _warn_theta(self, theta: np.ndarray) -> None:
+    def _check_theta(self, theta: np.ndarray) -> None:
+        require_finite(theta, "theta", "Give finite parameters.")
+        require_float32(theta, self.theta_names, "theta")
         low, high = self.region.theta_low, self.region.theta_high
         good = self.region.contains_theta(theta)
         if not good.all():
@@ -231,15 +258,19 @@ class AbstractEstimator:
     ) -> np.ndarray:
         """Evaluate in padded chunks within a bound on memory; members are averaged."""
         count = len(arrays[0])
-        # Few shapes, so few compilations: a power of two for small inputs, the bound for large.
-        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
-        rows = min(rows, max(FEWEST_ROWS, power_of_two(count)))
+        rows = self._count_rows(count, memory_mb)
         parts = []
         for start in range(0, count, rows):
             chunk = [padded(array[start : start + rows], rows) for array in arrays]
             values = np.asarray(evaluate(question, over, self.model, *chunk))
             parts.append(values[: count - start])
         return np.concatenate(parts).astype(np.float64)
+
+    def _count_rows(self, count: int, memory_mb: float | None) -> int:
+        """Rows of one call; few shapes, so few compilations."""
+        # A power of two for small inputs, the bound for large.
+        rows = rows_within(bytes_allowed(memory_mb) / (self.members * self._bytes_each))
+        return min(rows, max(FEWEST_ROWS, power_of_two(count)))
 
     def _deviation(
         self, question: str, arrays: list[np.ndarray], memory_mb: float | None
@@ -343,12 +374,7 @@ class Estimator(AbstractEstimator):
         )
 
     def spread(
-        self,
-        x: Input,
-        theta: Input,
-        theta1: Input | None = None,
-        *,
-        memory_mb: float | None = None,
+        self, x: Input, theta: Input, theta1: Input | None = None, *, memory_mb: float | None = None
     ) -> np.ndarray:
         """How far the members differ: their standard deviation, one network beside another.
 
@@ -365,6 +391,12 @@ class Estimator(AbstractEstimator):
         if theta1 is None:
             return self._deviation("score", self._check(x, theta), memory_mb)
         return self._deviation("log_ratio", self._check(x, theta, theta1), memory_mb)
+
+    def member_scores(self, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """The score by each member at one θ, shape (n, members, d), of events already checked."""
+        thetas = np.broadcast_to(theta, (len(x), len(theta)))
+        arrays = [np.asarray(part, np.float32) for part in (x, thetas)]
+        return self._map("score", arrays, None, over=keep_members)
 
 
 class ScoreEstimator(AbstractEstimator):

@@ -49,6 +49,11 @@ class Region:
     x_low: np.ndarray
     x_high: np.ndarray
 
+    def bound_x(self, x: np.ndarray) -> np.ndarray:
+        """The observables, brought to a range where their means exist."""
+        middle, width = (self.x_low + self.x_high) / 2, self.x_high - self.x_low
+        return np.tanh(4 * (np.asarray(x, np.float64) - middle) / np.maximum(width, 1e-300))
+
     def contains_theta(self, theta: np.ndarray) -> np.ndarray:
         """Which θ lie in the region, to rounding: shape (n, d) gives (n,), and (d,) gives ()."""
         return np.asarray(within(theta, self.theta_low, self.theta_high).all(axis=-1))

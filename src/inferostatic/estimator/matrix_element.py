@@ -18,6 +18,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ..archive import write_archive
+from ..bounds import within
+from ..files import require_file
 from ..inputs import (
     Input,
     as_count,
@@ -42,9 +44,11 @@ from ..models.matrix_element import (
     log_mean_ratio,
     mean_slope,
 )
-from ..serial import describe
+from ..serial import UserObject, describe
 from ..streams import Purpose, Stream
 from .density import DensityEstimator
+from .estimator import broadcast_rows
+from .soundness import require_matrix_element
 
 #: Part of the draws that comes from around the event's own draws.
 LOCAL = 0.2
@@ -103,38 +107,33 @@ class MatrixElement:
             seed: of the draws. They do not depend on θ, so that with one seed the result is a
                 smooth function of θ.
         """
-        x_rows, theta_rows = self._checked(x, theta)
 
         def of(draws: _Draws, theta: np.ndarray) -> Estimated:
             return log_mean(draws.log_part + self._latent(draws.z, theta), draws.strata)
 
-        return self._averaged(of, x_rows, [theta_rows], samples, seed)
+        return self._averaged(of, self._checked(x, theta), samples, seed)
 
     def log_ratio(
         self, x: Input, theta0: Input, theta1: Input, *, samples: int | None = None, seed: int = 0
     ) -> Estimated:
         """Ln p(x; θ0) − ln p(x; θ1) from the same draws, and its standard error, shape (n,)."""
-        x_rows, *theta_rows = self._checked(x, theta0, theta1)
 
-        def of(draws: _Draws, theta0: np.ndarray, theta1: np.ndarray) -> Estimated:
-            first, second = (
-                draws.log_part + self._latent(draws.z, theta) for theta in (theta0, theta1)
-            )
+        def of(draws: _Draws, *thetas: np.ndarray) -> Estimated:
+            first, second = (draws.log_part + self._latent(draws.z, theta) for theta in thetas)
             return log_mean_ratio(first, second, draws.strata)
 
-        return self._averaged(of, x_rows, theta_rows, samples, seed)
+        return self._averaged(of, self._checked(x, theta0, theta1), samples, seed)
 
     def score(
         self, x: Input, theta: Input, *, samples: int | None = None, seed: int = 0
     ) -> Estimated:
         """∇θ ln p(x; θ), the gradient of the log of the average, and its standard error, (n, d)."""
-        x_rows, theta_rows = self._checked(x, theta)
 
         def of(draws: _Draws, theta: np.ndarray) -> Estimated:
             log_weights = draws.log_part + self._latent(draws.z, theta)
             return mean_slope(log_weights, self._latent_score(draws.z, theta), draws.strata)
 
-        return self._averaged(of, x_rows, [theta_rows], samples, seed)
+        return self._averaged(of, self._checked(x, theta), samples, seed)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file; `ist.load` reads it.
@@ -142,9 +141,20 @@ class MatrixElement:
         The user's own densities are stored by name only: supply them again on loading,
         `ist.load(path, supplied={name: function})`.
         """
+        require_file(path)
+        try:
+            require_matrix_element(self)
+        except ValueError as error:
+            raise ValueError(f"cannot save this estimator to {path}: {error}.") from error
+        write_archive(path, *self.described())
+
+    def described(
+        self, users: dict[str, UserObject] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A header and arrays, from which `read_described` makes the same again."""
         header: dict[str, Any] = {
             "kind": type(self).__name__,
-            "method": describe(self.method),
+            "method": describe(self.method, users),
             "x_names": self.x_names,
             "theta_names": self.theta_names,
         }
@@ -152,12 +162,11 @@ class MatrixElement:
         for name in ("proposal", "transfer"):
             part = getattr(self, name)
             if part is not None:
-                header[name], inner = part.described()
+                header[name], inner = part.described(users)
                 arrays |= {f"{name}/{key}": array for key, array in inner.items()}
-        write_archive(path, header, arrays)
+        return header, arrays
 
     def __repr__(self) -> str:
-        """What it is, in a line."""
         transfer = "given" if self.transfer is None else "learned"
         return (
             f"MatrixElement({', '.join(self.x_names)} | {', '.join(self.theta_names)}; "
@@ -166,18 +175,14 @@ class MatrixElement:
         )
 
     def _averaged(
-        self,
-        of: Callable[..., Estimated],
-        x: np.ndarray,
-        thetas: list[np.ndarray],
-        samples: int | None,
-        seed: int,
+        self, of: Callable[..., Estimated], tables: list[np.ndarray], samples: int | None, seed: int
     ) -> Estimated:
         """`of` the draws of some events and their θ, for all events."""
         count = self.method.samples if samples is None else as_count(samples, "samples")
         if count < FEWEST_SAMPLES:
             raise ValueError(f"samples must be at least {FEWEST_SAMPLES}; got {samples}.")
         rows = max(1, HELD // count)
+        x, *thetas = tables
         parts, stream = [], Stream(as_seed(seed), Purpose.MATRIX_ELEMENT)
         for start in range(0, len(x), rows):
             some = slice(start, start + rows)
@@ -199,8 +204,8 @@ class MatrixElement:
         )
         # In float32 from here on, as the functions see it.
         z = undone(self.proposal.model.x_features, u.reshape(-1, u.shape[-1])).astype(np.float32)
-        jacobian = evaluate_in_calls(lambda z: _jacobian(self.proposal.model.x_features, z), z)
-        jacobian = jacobian.reshape(u.shape[:2])
+        function = functools.partial(_jacobian, self.proposal.model.x_features)
+        jacobian = _evaluate_in_calls(function, z).reshape(u.shape[:2])
         repeated = np.repeat(x, count, axis=0)
         densities = [
             self.proposal.log_prob_anywhere(z, repeated).reshape(u.shape[:2]),
@@ -232,46 +237,34 @@ class MatrixElement:
     def _transfer(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         if self.transfer is not None:
             return self.transfer.log_prob_anywhere(x, z)
-        values = evaluate_in_calls(lambda x, z: apply_to_rows(self.method.transfer, x, z), x, z)
-        return require_numbers(values, "transfer")
+        return evaluate_log_density(self.method.transfer, "transfer", x, z)
 
     def _latent(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """ln p(z; θ) of every draw of every event."""
         flat, repeated = _paired(z, theta)
         function = self.method.latent_log_prob
-        values = evaluate_in_calls(
-            lambda z, theta: apply_to_rows(function, z, theta), flat, repeated
-        )
-        return require_numbers(values, "latent_log_prob").reshape(z.shape[:2])
+        values = evaluate_log_density(function, "latent_log_prob", flat, repeated)
+        return values.reshape(z.shape[:2])
 
     def _latent_score(self, z: np.ndarray, theta: np.ndarray) -> np.ndarray:
         flat, repeated = _paired(z, theta)
-        function = self.method.latent_log_prob
-        values = evaluate_in_calls(lambda z, theta: _slopes(function, z, theta), flat, repeated)
+        function = functools.partial(_slopes, self.method.latent_log_prob)
+        values = _evaluate_in_calls(function, flat, repeated)
         return values.reshape(*z.shape[:2], -1)
 
     def _checked(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         require_order(column_names(x), self.x_names, "x")
-        x_rows = _table(x, self.x_names, "x")
-        tables = [x_rows]
+        tables = [_table(x, self.x_names, "x")]
         for theta in thetas:
             require_order(column_names(theta), self.theta_names, "theta")
             rows = _table(theta, self.theta_names, "theta")
-            slack = 1e-6 * (np.abs(self.theta_low) + np.abs(self.theta_high))
-            inside = (rows >= self.theta_low - slack) & (rows <= self.theta_high + slack)
-            if not inside.all():
+            if not within(rows, self.theta_low, self.theta_high).all():
                 warn_user(
                     "theta lies outside the range of the events; there the proposal may miss "
                     "latent variables that matter. Look at the errors."
                 )
             tables.append(rows)
-        count = max(len(rows) for rows in tables)
-        if any(len(rows) not in (1, count) for rows in tables):
-            raise ValueError(
-                f"x has {len(x_rows)} rows and theta {[len(t) for t in tables[1:]]}; give one θ "
-                "for each event, one θ for all events, or one event for all θ."
-            )
-        return [np.broadcast_to(rows, (count, rows.shape[1])) for rows in tables]
+        return broadcast_rows(tables)
 
 
 def _table(value: Input, names: tuple[str, ...], name: str) -> np.ndarray:
@@ -292,7 +285,19 @@ def _paired(z: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return z.reshape(-1, z.shape[-1]), np.repeat(theta, z.shape[1], axis=0)
 
 
-def evaluate_in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
+def evaluate_log_density(function: Any, name: str, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
+    """A user's function of all pairs of rows, which may be −∞ but neither NaN nor +∞."""
+    values = _evaluate_in_calls(functools.partial(_apply_to_rows, function), *tables)
+    bad = np.isnan(values) | np.isposinf(values)
+    if bad.any():
+        raise ValueError(
+            f"{name} is NaN or infinite for {bad.sum()} of {len(bad)} draws of z. It must be a "
+            "number for every z, and −∞ for those that cannot be."
+        )
+    return values
+
+
+def _evaluate_in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa: ANN401
     """`function` of many rows, always in calls of the same size, so that it is compiled once."""
     parts = []
     for start in range(0, len(tables[0]), CALL):
@@ -304,8 +309,7 @@ def evaluate_in_calls(function: Any, *tables: np.ndarray) -> np.ndarray:  # noqa
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def apply_to_rows(function: Any, first: Array, second: Array) -> Array:  # noqa: ANN401
-    """The function of every pair of rows."""
+def _apply_to_rows(function: Any, first: Array, second: Array) -> Array:  # noqa: ANN401
     return jax.vmap(lambda a, b: jnp.asarray(function(a, b), jnp.float32))(first, second)
 
 
@@ -317,14 +321,3 @@ def _slopes(function: Any, z: Array, theta: Array) -> Array:  # noqa: ANN401
 @jax.jit
 def _jacobian(features: Any, z: Array) -> Array:  # noqa: ANN401
     return jax.vmap(lambda one: log_jacobian(features, one))(z)
-
-
-def require_numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """The values, which may be −∞ but neither NaN nor +∞."""
-    bad = np.isnan(values) | np.isposinf(values)
-    if bad.any():
-        raise ValueError(
-            f"{name} is NaN or infinite for {bad.sum()} of {len(bad)} draws of z. It must be a "
-            "number for every z, and −∞ for those that cannot be."
-        )
-    return values

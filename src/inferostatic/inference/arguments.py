@@ -66,20 +66,30 @@ def as_observed(
 def as_point(
     theta: Input,
     names: Sequence[str],
-    low: np.ndarray,
-    high: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
     name: str = "theta",
+    *,
+    axes: tuple[int, ...] = (1, 2),
 ) -> np.ndarray:
-    """One θ of shape (d,) between `low` and `high`, in float64."""
+    """One θ of shape (d,) in a box, in float64; `axes` as for `read_point`."""
+    return as_points(read_point(theta, names, name, axes=axes)[None], names, box, name)[0]
+
+
+def read_point(
+    theta: Input, names: Sequence[str], name: str = "theta", *, axes: tuple[int, ...] = (1,)
+) -> np.ndarray:
+    """One finite θ of shape (d,), in float64; a number or a row too where `axes` has 0 or 2."""
     require_order(column_names(theta), names, name)
-    point = as_floats(theta, name).astype(np.float64)
-    point = point[0] if point.ndim == 2 and len(point) == 1 else point
-    if point.shape != (len(names),):
+    values = as_floats(theta, name).astype(np.float64)
+    point = values[0] if values.ndim == 2 and len(values) == 1 else np.atleast_1d(values)
+    if values.ndim not in axes or point.shape != (len(names),):
         raise ValueError(
             f"{name} must be one point with a value for each of {', '.join(names)}; got shape "
-            f"{point.shape}."
+            f"{values.shape}."
         )
-    return as_points(point[None], names, (low, high), name)[0]
+    if not np.isfinite(point).all():
+        raise ValueError(f"{name} must be finite; got {point.tolist()}.")
+    return point
 
 
 def as_points(
@@ -153,6 +163,33 @@ def values_by_name(given: object, names: Sequence[str], what: str) -> dict[str, 
 
 def as_trained_point(estimator: AbstractEstimator, theta: Input, name: str = "theta") -> np.ndarray:
     """One θ of shape (d,) inside the trained region."""
-    region = estimator.region
-    low, high = (np.asarray(edge, np.float64) for edge in (region.theta_low, region.theta_high))
-    return as_point(theta, estimator.theta_names, low, high, name)
+    return as_point(theta, estimator.theta_names, common_region([estimator]), name)
+
+
+def common_region(estimators: Sequence[AbstractEstimator]) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of the region in which all of them were trained, shapes (d,)."""
+    low = np.max([np.asarray(one.region.theta_low, np.float64) for one in estimators], axis=0)
+    high = np.min([np.asarray(one.region.theta_high, np.float64) for one in estimators], axis=0)
+    return low, high
+
+
+def as_estimators(
+    estimator: object, kinds: tuple[type[AbstractEstimator], ...], need: str
+) -> tuple[Any, ...]:
+    """One estimator or several of the given kinds, with the same observables and parameters."""
+    every: Any = estimator if isinstance(estimator, list | tuple) else (estimator,)
+    for one in every:
+        if not isinstance(one, kinds):
+            raise TypeError(
+                f"{need} ({' or '.join(f'ist.{kind.__name__}' for kind in kinds)}), which "
+                f"ist.fit(events, seed=…) trains by default; got {kind_of(one)}."
+            )
+    if not every:
+        raise ValueError(f"{need}, at least one estimator; got an empty list.")
+    for one in every[1:]:
+        if (one.x_names, one.theta_names) != (every[0].x_names, every[0].theta_names):
+            raise ValueError(
+                "the estimators differ in their observables or parameters; give several only if "
+                "they were trained on events of the same columns, as ist.cross_fit does."
+            )
+    return tuple(every)

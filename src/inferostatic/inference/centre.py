@@ -8,6 +8,8 @@ from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import as_seed, kind_of
 from ..learning.centring import Centring, centre_score
+from ..learning.measure_bias import choose_test_rows, measure_on_rows
+from ..learning.training.options import Training
 from ..streams import Purpose, Stream
 from ..tables import format_table
 from ..weights import warn_few_effective
@@ -64,11 +66,15 @@ def centre(estimator: Estimator, events: Events, *, seed: int = 0) -> Estimator:
 
     Args:
         estimator: a trained potential.
-        events: simulated at many θ; best those that it was not trained on.
+        events: simulated at many θ; best those that it was not trained on. A part of them measures
+            the bias that is left.
         seed: which events are used for what.
     """
     _require_potential_and_events(estimator, events, "centre")
-    result, record = _centre_on(estimator, events, np.arange(len(events)), as_seed(seed))
+    test = choose_test_rows(events, estimator.architecture, Training())
+    rows = np.delete(np.arange(len(events)), test)
+    result, record = _centre_on(estimator, events, rows, as_seed(seed))
+    result = measure_on_rows(dataclasses.replace(result, score_bias=None), events, test)
     words = (
         f"centred by {record.events:,} events: a function of θ with {record.terms} terms is "
         "subtracted"

@@ -13,7 +13,7 @@ from ..models.potential import AbstractModel
 from ..supervision.records import Capability
 from ..weights import warn_few_effective
 from .defaults.method import MethodChoice, choose_method
-from .defaults.network_size import choose_network_size
+from .defaults.sizes import choose_network_size
 from .draw import Records
 from .methods import KCE, AbstractMethod
 from .training.options import Training
@@ -31,11 +31,7 @@ class FitOptions:
 
 
 def check_options(
-    network: Any,  # noqa: ANN401
-    members: object,
-    training: object,
-    start: object,
-    seed: object,
+    network: object, members: object, training: object, start: object, seed: object
 ) -> FitOptions:
     """The options, or an error that says what to change."""
     training = Training() if training is None else training
@@ -86,9 +82,7 @@ def as_method(method: object) -> AbstractMethod:
 
 
 def as_architecture(
-    network: Any,  # noqa: ANN401
-    events: int,
-    method: AbstractMethod | None = None,
+    network: object, events: int, method: AbstractMethod | None = None
 ) -> AbstractArchitecture:
     """The architecture around a network, the default one of the method where there is none."""
     if network is None and method is not None and Capability.DENSITY in method.capabilities:
@@ -110,15 +104,14 @@ def check_start(start: AbstractEstimator, events: Events | Records, options: Fit
     """Refuse to continue from an estimator of another problem."""
     if options.network is not None:
         raise ValueError("give either start= or network=: a started fit keeps its network.")
-    if len(start.theta_names) != len(events.theta_names) or len(start.x_names) != len(
-        events.x_names
-    ):
+    pairs = (start.x_names, events.x_names), (start.theta_names, events.theta_names)
+    if any(len(ours) != len(theirs) for ours, theirs in pairs):
         raise ValueError(
             f"the estimator to start from has {len(start.x_names)} observables and "
             f"{len(start.theta_names)} parameters, the events {len(events.x_names)} and "
             f"{len(events.theta_names)}."
         )
-    for ours, theirs in ((start.x_names, events.x_names), (start.theta_names, events.theta_names)):
+    for ours, theirs in pairs:
         if ours != theirs and set(ours) == set(theirs):
             raise ValueError(
                 f"the estimator to start from has the columns {', '.join(ours)}, the events the "

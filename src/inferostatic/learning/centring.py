@@ -21,6 +21,7 @@ from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
 from ..streams import Purpose, Stream
 from ..supervision.candidates import CandidateSets
+from .dataset.dataset import NO_ROWS, AbstractDataset
 from .defaults.trials import wants_trials
 from .draw import Records
 from .methods import AbstractMethod
@@ -44,6 +45,9 @@ WEIGHT_RANGE = 1e4
 #: Events up to which the score is not centred on the events of the training by default: a network
 #: knows its own events too well where they are few.
 UNCENTRED_EVENTS = 30_000
+
+_Box = tuple[np.ndarray, np.ndarray]
+_Terms = list[tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,19 +76,21 @@ def centre_score(
     *,
     seed: int,
     afresh: bool = True,
+    test: np.ndarray = NO_ROWS,
 ) -> tuple[Estimator, Centring]:
     """The estimator with a B(θ) subtracted that brings the mean score at every θ close to 0.
 
     What was subtracted before is forgotten. Where `afresh` is false it is kept, and only the record
-    counts.
+    counts. Rows in `test` are left out.
     """
     bare = estimator
     if afresh:
         bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
     rng = Stream(seed, Purpose.CENTRE).generator()
-    if len(x) > MOST_EVENTS:
-        some = np.sort(rng.choice(len(x), MOST_EVENTS, replace=False))
-        x, theta, weight = x[some], theta[some], weight[some]
+    rows = np.delete(np.arange(len(x)), test)
+    if len(rows) > MOST_EVENTS:
+        rows = np.sort(rng.choice(rows, MOST_EVENTS, replace=False))
+    x, theta, weight = x[rows], theta[rows], weight[rows]
     theta = np.asarray(theta, np.float64)
     box = theta.min(axis=0), theta.max(axis=0)
     score = bare.score(x, theta)
@@ -121,19 +127,21 @@ def wants_centring(training: Training, method: AbstractMethod, events: int) -> b
 def centre_after_training(
     estimator: AbstractEstimator,
     events: Events | Records,
-    x: np.ndarray,
-    weight: np.ndarray,
+    dataset: AbstractDataset,
     training: Training,
     seed: int,
+    test: np.ndarray,
 ) -> AbstractEstimator:
-    """The estimator centred on the events it was trained on, where that is wanted and possible."""
+    """The estimator centred on all events but the test events, where wanted and possible."""
     if not isinstance(estimator, Estimator) or isinstance(estimator, DensityEstimator):
         return estimator
-    if not isinstance(events, Events) or not wants_centring(training, estimator.method, len(x)):
+    if not isinstance(events, Events) or not wants_centring(
+        training, estimator.method, len(dataset)
+    ):
         return estimator
     # Reference events, which may follow the others, have no θ of their own.
-    count = len(events)
-    result, record = centre_score(estimator, x[:count], events.theta, weight[:count], seed=seed)
+    x, weight = dataset.x[: len(events)], dataset.weight[: len(events)]
+    result, record = centre_score(estimator, x, events.theta, weight, seed=seed, test=test)
     reason = "not centred: the mean score at θ cannot be distinguished from 0"
     if record.terms:
         reason = (
@@ -144,7 +152,7 @@ def centre_after_training(
     return dataclasses.replace(result, history=history)
 
 
-def _affordable(dim: int, most: int) -> list[tuple[int, list[tuple[int, ...]]]]:
+def _affordable(dim: int, most: int) -> list[tuple[int, _Terms]]:
     """Degrees with their terms, as long as these are not too many."""
     choices = []
     for degree in DEGREES:
@@ -156,9 +164,9 @@ def _affordable(dim: int, most: int) -> list[tuple[int, list[tuple[int, ...]]]]:
     return choices
 
 
-def terms_of(dim: int, degree: int) -> list[tuple[int, ...]]:
+def terms_of(dim: int, degree: int) -> _Terms:
     """Degrees of the products that belong to a degree, without the constant, in a fixed order."""
-    terms: list[tuple[int, ...]] = [()]
+    terms: _Terms = [()]
     for _ in range(dim):
         terms = [
             (*term, n)
@@ -169,19 +177,15 @@ def terms_of(dim: int, degree: int) -> list[tuple[int, ...]]:
     return [term for term in terms if any(term)]
 
 
-def gradients(
-    theta: np.ndarray, box: tuple[np.ndarray, np.ndarray], terms: list[tuple[int, ...]]
-) -> np.ndarray:
+def gradients(theta: np.ndarray, box: _Box, terms: _Terms) -> np.ndarray:
     """∂/∂θ_j of every term, shape (d, n, terms)."""
     low, high = box
     dim, highest = theta.shape[1], max(max(term) for term in terms)
     position = 2 * (theta - low) / (high - low) - 1
     values = [legendre.legvander(position[:, j], highest) for j in range(dim)]
     slope = legendre.legder(np.eye(highest + 1))  # a column for each polynomial
-    slopes = [
-        legendre.legvander(position[:, j], max(highest - 1, 0)) @ slope * 2 / (high[j] - low[j])
-        for j in range(dim)
-    ]
+    lower = [legendre.legvander(position[:, j], max(highest - 1, 0)) for j in range(dim)]
+    slopes = [lower[j] @ slope * 2 / (high[j] - low[j]) for j in range(dim)]
     degrees = np.array(terms)
     result = np.empty((dim, len(theta), len(terms)))
     for j in range(dim):
@@ -204,8 +208,8 @@ class _Sums:
         score: np.ndarray,
         theta: np.ndarray,
         weights: np.ndarray,
-        box: tuple[np.ndarray, np.ndarray],
-        terms: list[tuple[int, ...]],
+        box: _Box,
+        terms: _Terms,
         fold: np.ndarray,
     ) -> "_Sums":
         matrix = np.zeros((FOLDS, len(terms), len(terms)))
@@ -242,18 +246,15 @@ def _solve(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-10)[0] / scale
 
 
-def _by_spread(
-    score: np.ndarray, theta: np.ndarray, box: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
+def _by_spread(score: np.ndarray, theta: np.ndarray, box: _Box) -> np.ndarray:
     """Weights by the inverse variance of each component of the score at an event's θ.
 
     The variance as exp of a cubic in θ, from the logarithms of the squares: those of a variable of
     a given shape differ from the logarithm of its variance by a constant only.
     """
     position = 2 * (theta - box[0]) / (box[1] - box[0]) - 1
-    pairs = [
-        position[:, [i]] * position[:, [j]] for i in range(position.shape[1]) for j in range(i)
-    ]
+    dim = position.shape[1]
+    pairs = [position[:, [i]] * position[:, [j]] for i in range(dim) for j in range(i)]
     columns = [np.ones((len(position), 1)), position, position**2, position**3, *pairs]
     design = np.concatenate(columns, axis=1)
     squares = score**2

@@ -12,21 +12,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..bounds import rounding_slack, within
 from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import Input, as_count, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
 from ..streams import Purpose, Stream
 from ..supervision.kernels import AbstractKernel, Delta
-from ..supervision.quadrature import (
-    Approximation,
-    KernelSum,
-    concatenate,
-    draw_standard,
-    kernel_sum,
-)
+from ..supervision.quadrature import Approximation, KernelSum, draw_standard, kernel_sum, merge
 from ..supervision.supervision import find_prior, refuse_discrete, trusted_region
-from ..world.priors.discrete import Discrete
+from ..tables import format_table
+from ..weights import effective_size
 from ..world.priors.prior import AbstractPrior
 
 #: Effective number c of fitted numbers in the noise c·variance/n of a fit to stored events, whose
@@ -137,20 +133,16 @@ class WidthChoice:
             f"mean squares over θ from {_text(_as_one(self.theta_low))} to "
             f"{_text(_as_one(self.theta_high))}"
         ]
-        spans = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
-        lines.append("  ".join(name.rjust(span) for name, span in spans.items()))
-        for row in range(len(self.widths)):
-            cells = [columns[name][row].rjust(span) for name, span in spans.items()]
-            lines.append("  ".join(cells) + ("  <" if row == self.best else ""))
+        table = format_table(columns, left=())
+        table[self.best + 1] += "  <"
+        lines += table
         lines.append(f"Recommended: {_text(self.recommended)}. {self.remark}".rstrip())
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        """The table."""
         return self.summary()
 
     def __repr__(self) -> str:
-        """The recommendation, in a line."""
         first, last = (_text(_as_one(row)) for row in self.widths[[0, -1]])
         return (
             f"WidthChoice({type(self.kernel).__name__}({_text(self.recommended)}); predicted error "
@@ -261,9 +253,8 @@ def _check_objects(estimator: object, events: object, prior: object) -> None:
         )
     if prior is not None and not isinstance(prior, AbstractPrior):
         raise TypeError(f"prior must be a prior such as ist.Uniform; got {kind_of(prior)}.")
-    for one in (events.prior, prior):
-        if isinstance(one, Discrete):
-            refuse_discrete(one, "choose_width, like Kernel Score Estimation,")
+    for one in (events.prior, events.prior if prior is None else prior):
+        refuse_discrete(one, "choose_width, like Kernel Score Estimation,")
     for what, ours, theirs in (
         ("observables", estimator.x_names, events.x_names),
         ("parameters", estimator.theta_names, events.theta_names),
@@ -285,29 +276,19 @@ class _Box:
     low: np.ndarray
     high: np.ndarray
 
-    @property
-    def slack(self) -> np.ndarray:
-        """Rounding to forgive: priors know their edges in float32."""
-        return 1e-6 * (np.abs(self.low) + np.abs(self.high))
-
-    def contains(self, theta: np.ndarray) -> np.ndarray:
-        inside = (theta >= self.low - self.slack) & (theta <= self.high + self.slack)
-        return np.asarray(np.all(inside, axis=1))
-
 
 def _find_simulated_region(
     estimator: Estimator, events: Events, stored_prior: AbstractPrior
 ) -> _Box:
     """Where the events lie and the potential can be trusted."""
     low, high = trusted_region(stored_prior, events.theta)
-    box = _Box(
-        np.maximum(low, estimator.region.theta_low), np.minimum(high, estimator.region.theta_high)
-    )
+    trained = estimator.region
+    box = _Box(np.maximum(low, trained.theta_low), np.minimum(high, trained.theta_high))
     if not (box.low < box.high).all():
         raise ValueError(
             f"the events lie at θ from {low.tolist()} to {high.tolist()}, the estimator was "
-            f"trained from {estimator.region.theta_low.tolist()} to "
-            f"{estimator.region.theta_high.tolist()}: they have nothing in common."
+            f"trained from {trained.theta_low.tolist()} to {trained.theta_high.tolist()}: they "
+            "have nothing in common."
         )
     return box
 
@@ -325,17 +306,11 @@ def _check_family(kernel: object) -> None:
 
 
 def _rules(
-    kernel: KernelFamily,
-    widths: Input | None,
-    target: AbstractPrior,
-    region: _Box,
-    *,
-    given: bool,
+    kernel: KernelFamily, widths: Input | None, target: AbstractPrior, region: _Box, *, given: bool
 ) -> list[KernelSum]:
     if widths is None:
-        rows = _default_widths(
-            kernel_sum(_kernel(kernel, 1.0), target.dim), target, region, given=given
-        )
+        unit = kernel_sum(_kernel(kernel, 1.0), target.dim)
+        rows = _default_widths(unit, target, region, given=given)
     else:
         rows = _check_widths(widths, target.dim)
     rules = [kernel_sum(_kernel(kernel, _as_one(row)), target.dim) for row in rows]
@@ -416,10 +391,9 @@ def _common_region(
     if not given:
         return inner
     low, high = target.support
-    if not (
-        (np.isneginf(low) | (low >= inner.low - region.slack))
-        & (np.isposinf(high) | (high <= inner.high + region.slack))
-    ).all():
+    slack = rounding_slack(region.low, region.high)
+    below = np.isneginf(low) | (low >= inner.low - slack)
+    if not (below & (np.isposinf(high) | (high <= inner.high + slack))).all():
         raise ValueError(
             f"the widest kernel reaches {reach.round(4).tolist()} from θ in the prior given, "
             f"{low.round(4).tolist()} to {high.round(4).tolist()}, and so leaves the simulated "
@@ -443,7 +417,7 @@ def _displace(
         rule.kernel, len(events), len(rule.widths), stream=Stream(seed, Purpose.CHOOSE_WIDTH, (1,))
     )
     theta = events.theta - u * rule.widths
-    inside = region.contains(theta)
+    inside = within(theta, region.low, region.high).all(axis=1)
     weight = np.zeros(len(events))
     log_made = stored_prior.log_prob(events.theta[inside])
     log_wanted = target.log_prob(theta[inside])
@@ -454,7 +428,7 @@ def _displace(
 
 
 def _check_left(rule: KernelSum, weight: np.ndarray) -> None:
-    effective = weight.sum() ** 2 / max(float(np.square(weight).sum()), 1e-300)
+    effective = effective_size(weight)
     if effective < FEWEST:
         raise ValueError(
             f"only {effective:.0f} of {len(weight):,} events, effectively, lie where all widths up "
@@ -489,7 +463,7 @@ def _approximate(
             score = estimator.score(some_x, some_theta)
         parts.append(rule.approximate(phi.reshape(count, points), here, score, u))
         advance(count)
-    return concatenate(parts)
+    return merge(parts)
 
 
 def _averages(

@@ -32,7 +32,7 @@ from .defaults.trials import find_excess_and_error, wants_trials
 from .fit import fit
 from .methods import KCE, AbstractMethod, Method
 from .train_estimator import build_estimator
-from .training.members import MemberSetting, train_side_by_side
+from .training.members import LearningProblem, MemberSetting, train_side_by_side
 from .training.options import Training
 
 #: Part of the events that no setting is trained on.
@@ -98,7 +98,6 @@ class Comparison:
         return self.estimators[0]
 
     def __repr__(self) -> str:
-        """A table."""
         width = max(len("setting"), *(len(name) for name in self.names))
         head = f"{'setting':{width}}      loss  above the best          weights  seconds"
         lines = [head, "-" * len(head)]
@@ -217,40 +216,29 @@ def _groups(settings: list[Setting], events: int) -> list[list[int]]:
     """Settings that can be trained as one batch: alike but for features and weight decay."""
     groups: dict[Any, list[int]] = {}
     for j, setting in enumerate(settings):
-        architecture = as_architecture(setting.network, events, as_method(setting.method))
+        method = as_method(setting.method)
+        architecture = as_architecture(setting.network, events, method)
         open_ = isinstance(architecture.x_features, Automatic)
         open_ = open_ or setting.training.weight_decay is None
         alone = wants_trials(setting.training) and open_
         alone = alone or setting.members > 1 or not setting.training.shared_batches
         alike = dataclasses.replace(setting.training, weight_decay=None, choose=None)
         bare = dataclasses.replace(architecture, x_features=Automatic())
-        key = j if alone else (str(bare), str(as_method(setting.method)), repr(alike))
+        key = j if alone else (str(bare), str(method), repr(alike))
         same = groups.setdefault(key, [])
-        if same and not _equal(settings[same[0]], setting):
+        # Equal in every number, beyond their printed names.
+        if same and not eqx.tree_equal(as_method(settings[same[0]].method), method):
             groups[j] = [j]
         else:
             same.append(j)
     return list(groups.values())
 
 
-def _equal(one: Setting, other: Setting) -> bool:
-    """Whether methods are the same in every number, beyond their printed names."""
-    return bool(eqx.tree_equal(as_method(one.method), as_method(other.method)))
-
-
 def _fit_group(group: list[Setting], events: Events, seed: int) -> list[AbstractEstimator]:
     if len(group) == 1:
-        setting = group[0]
-        return [
-            fit(
-                events,
-                setting.method,
-                network=setting.network,
-                members=setting.members,
-                training=setting.training,
-                seed=seed,
-            )
-        ]
+        (one,) = group
+        options = {"network": one.network, "members": one.members, "training": one.training}
+        return [fit(events, one.method, **options, seed=seed)]
     method = as_method(group[0].method)
     dataset = build_dataset(events, method)
     count = len(dataset)
@@ -262,12 +250,11 @@ def _fit_group(group: list[Setting], events: Events, seed: int) -> list[Abstract
         for architecture, plan in zip(architectures, plans, strict=True)
     ]
     title = f"training {len(group)} settings of {method}"
-    together = train_side_by_side(
-        architectures[0], method, dataset, split, plans[0], settings, seed, title=title
-    )
+    problem = LearningProblem(method, dataset, split, seed)
+    trained = train_side_by_side(problem, architectures[0], plans[0], settings, title=title)
     return [
-        build_estimator(events, method, dataset, architecture, part, plan)
-        for architecture, part, plan in zip(architectures, together, plans, strict=True)
+        build_estimator(events, problem, *parts)
+        for parts in zip(architectures, plans, trained, strict=True)
     ]
 
 

@@ -5,16 +5,21 @@ potential, so everything that is done with scores and ratios can be done with it
 """
 
 import jax
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from ..inputs import Input, as_floats
+from ..inputs import Input, as_number
 from ..serial import known
 from ..supervision.density import MadeAt
-from ..supervision.latent import JointScore
-from ..supervision.latent_records import JointScoreTarget
-from ..supervision.records import AbstractRecord, DensityTarget, Questioned
-from .losses import AbstractLoss, SummedSquares
+from ..supervision.records import (
+    AbstractRecord,
+    DensityTarget,
+    JointScoreTarget,
+    Number,
+    Numbers,
+    Questioned,
+)
+from .latent_methods import score_method
+from .losses import AbstractLoss
 from .methods import Method, MixedMethod
 
 
@@ -22,7 +27,7 @@ from .methods import Method, MixedMethod
 class NegativeLogLikelihood(AbstractLoss):
     """−ln p̂(x; θ)."""
 
-    def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
+    def __call__(self, prediction: Array, answer: Array) -> Number:
         """The loss."""
         del answer
         return -prediction
@@ -35,9 +40,7 @@ class DensityWithScores(MixedMethod):
     Evaluated one after the other, as in any other mixture, they would cost half as much again.
     """
 
-    def losses_of(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, " batch"]:
+    def losses_of(self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]) -> Numbers:
         """The weighted sum for a batch; both records ask about the θ that made x."""
         density, scores = record
         assert isinstance(density, DensityTarget)
@@ -67,10 +70,5 @@ def SCANDAL(alpha: float = 1.0, *, unit: Input | None = None) -> MixedMethod:
         unit: u, the unit of θ in which α is stated, one number or one for each parameter. The
             default is the standard deviation of the prior, so that α is a pure number.
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
-    scale = None
-    if unit is not None:
-        scale = tuple(float(u) for u in np.atleast_1d(as_floats(unit, "unit")))
-    score = Method("joint score", JointScore(None, None, scale), SummedSquares())
-    return DensityWithScores((NDE(), score), (1.0, float(alpha)), "SCANDAL")
+    score = score_method("joint score", None, None, unit)
+    return DensityWithScores((NDE(), score), (1.0, as_number(alpha, "alpha", above=0)), "SCANDAL")

@@ -39,7 +39,6 @@ class Records:
         return self.prior.names
 
     def __len__(self) -> int:
-        """Number of records."""
         return len(self.x)
 
     def __getitem__(self, rows: slice) -> "Records":
@@ -71,6 +70,7 @@ def draw(
     if not isinstance(prior, AbstractPrior):
         raise TypeError(f"prior must be a prior such as ist.Uniform; got {kind_of(prior)}.")
     require_simulator(simulator)
-    drawn = method.draw(simulator, prior, as_count(n, "n"), seed=as_seed(seed), show=progress_bar)
+    n, seed = as_count(n, "n"), as_seed(seed)
+    drawn = method.supervision.draw(simulator, prior, n, seed=seed, show=progress_bar)
     names = as_names(drawn.x_names, drawn.x.shape[1], "x")
     return Records(drawn.x, drawn.record, method, prior, names)

@@ -1,6 +1,6 @@
 """`fit`: from events or records to an estimator; `train_estimator` has the steps."""
 
-from typing import overload
+from typing import Required, TypedDict, Unpack, overload
 
 from ..estimator.density import DensityEstimator
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
@@ -24,77 +24,50 @@ from .train_estimator import train_estimator
 from .training.options import Training
 
 
+class _More(TypedDict, total=False):
+    """Arguments of `fit` on which its result does not depend in kind."""
+
+    members: int | None
+    training: Training | None
+    start: AbstractEstimator | None
+    seed: Required[int]
+
+
+_Data = Events | Records
+_Method = AbstractMethod | None
+_Potential = Potential | NetworkChoice | PairChoice | None
+_Network = AbstractArchitecture | NetworkChoice | PairChoice | None
+
+
 @overload
 def fit(
-    events: Events | Records,
-    method: MEM,
-    *,
-    network: Flow | None = None,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: MEM, *, network: Flow | None = None, **more: Unpack[_More]
 ) -> MatrixElement: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: Flow,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: Flow, **more: Unpack[_More]
 ) -> DensityEstimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: DirectScore,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: DirectScore, **more: Unpack[_More]
 ) -> ScoreEstimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: DirectRatio,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: DirectRatio, **more: Unpack[_More]
 ) -> RatioEstimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: Potential | NetworkChoice | PairChoice | None = None,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: _Potential = None, **more: Unpack[_More]
 ) -> Estimator: ...
 @overload
 def fit(
-    events: Events | Records,
-    method: AbstractMethod | None = None,
-    *,
-    network: AbstractArchitecture | NetworkChoice | PairChoice | None = None,
-    members: int | None = None,
-    training: Training | None = None,
-    start: AbstractEstimator | None = None,
-    seed: int,
+    events: _Data, method: _Method = None, *, network: _Network = None, **more: Unpack[_More]
 ) -> AbstractEstimator: ...
 def fit(
     events: Events | Records,
     method: AbstractMethod | MEM | None = None,
     *,
-    network: AbstractArchitecture | NetworkChoice | PairChoice | None = None,
+    network: _Network = None,
     members: int | None = None,
     training: Training | None = None,
     start: AbstractEstimator | None = None,

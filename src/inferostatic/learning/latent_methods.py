@@ -8,7 +8,7 @@ All train the same potential as the methods that need no latent information.
 import numpy as np
 
 from ..events.events import Events
-from ..inputs import Input, as_floats, kind_of
+from ..inputs import Input, as_floats, as_number, kind_of
 from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairs, LabelledPairs
 from ..supervision.references import ReferencePoint
@@ -19,10 +19,7 @@ _Pairs = LabelledPairs | ReferencePoint
 
 
 def LatentLoss(
-    loss: AbstractRatioLoss,
-    *,
-    reference: Input | None = None,
-    pairs: AbstractPairs | None = None,
+    loss: AbstractRatioLoss, *, reference: Input | None = None, pairs: AbstractPairs | None = None
 ) -> Method:
     """A loss of Appendix A: the label replaced by 1/(1 + r_lat), its mean given (x, z).
 
@@ -44,10 +41,7 @@ def ALICE(*, reference: Input | None = None, pairs: AbstractPairs | None = None)
 
 
 def ROLR(
-    *,
-    reference: Input | None = None,
-    pairs: AbstractPairs | None = None,
-    edge: float = 10.0,
+    *, reference: Input | None = None, pairs: AbstractPairs | None = None, edge: float = 10.0
 ) -> Method:
     """Regression on the joint ratio, y(r̂ − r)² + (1−y)(1/r̂ − 1/r)².
 
@@ -111,7 +105,7 @@ def SALLY(*, reference: Input | None = None, unit: Input | None = None) -> Metho
         unit: of θ in which errors of the components are compared. The default is the standard
             deviation of the prior; at a reference every component counts by its own spread.
     """
-    return _score_method("SALLY", None, reference, unit)
+    return score_method("SALLY", None, reference, unit)
 
 
 def SALLINO(*, reference: Input, unit: Input | None = None) -> Method:
@@ -120,7 +114,7 @@ def SALLINO(*, reference: Input, unit: Input | None = None) -> Method:
     The training is that of `SALLY`; the projection is `ist.observable(est, reference,
     direction=theta - reference)`.
     """
-    return _score_method("SALLINO", None, reference, unit)
+    return score_method("SALLINO", None, reference, unit)
 
 
 def _latent(name: str, loss: AbstractLoss, pairs: _Pairs, *, soft: bool) -> Method:
@@ -131,15 +125,14 @@ def _latent(name: str, loss: AbstractLoss, pairs: _Pairs, *, soft: bool) -> Meth
 def _with_score(
     name: str, method: Method, alpha: object, pairs: _Pairs, unit: Input | None
 ) -> MixedMethod:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
-    term = _score_method("joint score", pairs, None, unit)
-    return MixedMethod((method, term), (1.0, float(alpha)), name)
+    term = score_method("joint score", pairs, None, unit)
+    return MixedMethod((method, term), (1.0, as_number(alpha, "alpha", above=0)), name)
 
 
-def _score_method(
+def score_method(
     name: str, pairs: _Pairs | None, reference: Input | None, unit: Input | None
 ) -> Method:
+    """Regression of the score on joint scores, of ratios where there are pairs."""
     point = None if reference is None else _point(reference).theta_ref
     scale = None
     if unit is not None:

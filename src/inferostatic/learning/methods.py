@@ -13,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
-from ..inputs import Input, as_count, as_floats, kind_of
+from ..inputs import Input, as_count, as_flag, as_floats, as_number, kind_of
 from ..serial import known
 from ..supervision.candidates import (
     AbstractCandidates,
@@ -30,11 +30,9 @@ from ..supervision.kernel_score import KernelScore
 from ..supervision.kernels import AbstractKernel
 from ..supervision.latent import FromJoint
 from ..supervision.pairs import AbstractPairs, Independent, KernelPairs, LabelledPairs
-from ..supervision.records import AbstractRecord, Capability, Questioned, Row
+from ..supervision.records import AbstractRecord, Capability, Key, Number, Numbers, Questioned, Row
 from ..supervision.references import ReferencePoint, ReferenceSample
-from ..supervision.supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution
-from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
+from ..supervision.supervision import AbstractSupervision, Supply, ThetaDistribution
 from .losses import (
     AbstractLoss,
     AbstractRatioLoss,
@@ -44,14 +42,16 @@ from .losses import (
     SquaredError,
 )
 
+_Records = tuple[AbstractRecord, ...]
+
 
 class AbstractMethod(eqx.Module):
     """A way to train a model."""
 
     @property
-    @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
         """What a model must offer."""
+        return frozenset(supervision.capability for supervision in self.supervisions)
 
     @property
     @abc.abstractmethod
@@ -63,19 +63,19 @@ class AbstractMethod(eqx.Module):
         """Check and lay out stored events."""
 
     @abc.abstractmethod
-    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> Any:  # noqa: ANN401
         """Fresh records for one stored event."""
 
     @abc.abstractmethod
-    def loss_of(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def loss_of(self, model: Questioned, x: Array, record: Any) -> Number:  # noqa: ANN401
         """Weighted loss of one event."""
 
     @abc.abstractmethod
-    def losses_of(self, model: Questioned, x: Array, record: Any) -> Float[Array, " batch"]:  # noqa: ANN401
+    def losses_of(self, model: Questioned, x: Array, record: Any) -> Numbers:  # noqa: ANN401
         """Weighted losses of a batch of events."""
 
     @abc.abstractmethod
-    def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Number:  # noqa: ANN401
         """1 where a loss had to be continued linearly, else 0."""
 
 
@@ -88,11 +88,6 @@ class Method(AbstractMethod):
     loss: AbstractLoss
 
     @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What the supervision asks for."""
-        return frozenset({self.supervision.capability})
-
-    @property
     def supervisions(self) -> tuple[AbstractSupervision, ...]:
         """The one."""
         return (self.supervision,)
@@ -101,36 +96,25 @@ class Method(AbstractMethod):
         """By the supervision."""
         return self.supervision.supply(events)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """By the supervision."""
         return self.supervision.supervise(row, distribution, key=key)
 
-    def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
+    def loss_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Number:
         """The record's question, answered, compared and weighted."""
         return record.weight * self.loss(record.ask(model, x), record.answer)
 
-    def losses_of(
-        self, model: Questioned, x: Array, record: AbstractRecord
-    ) -> Float[Array, " batch"]:
+    def losses_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Numbers:
         """The same for a batch."""
         return record.weight * jax.vmap(self.loss)(record.ask_all(model, x), record.answer)
 
-    def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Float[Array, ""]:
+    def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Number:
         """Whether |l| lies beyond the loss's limit."""
         if self.loss.limit is None:
             return jnp.zeros(())
         return (jnp.abs(record.ask(model, x)) > self.loss.limit).astype(jnp.float32)
 
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """By the supervision's flowchart."""
-        return self.supervision.draw(simulator, prior, n, seed=seed, show=show)
-
     def __str__(self) -> str:
-        """The published name."""
         return self.name
 
 
@@ -146,11 +130,6 @@ class MixedMethod(AbstractMethod):
     def parts(self) -> list[tuple[float, Method]]:
         """Weights and methods."""
         return list(zip(self.weights, self.methods, strict=True))
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Those of all parts."""
-        return frozenset().union(*(method.capabilities for method in self.methods))
 
     @property
     def supervisions(self) -> tuple[AbstractSupervision, ...]:
@@ -184,38 +163,29 @@ class MixedMethod(AbstractMethod):
         )
         return Supply(dataclasses.replace(first.rows, latent=latent), first.weight, distribution)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> tuple[AbstractRecord, ...]:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> _Records:
         """One record for each part."""
         keys = jax.random.split(key, len(self.methods))
         pairs = zip(self.methods, keys, strict=True)
         return tuple(method.supervise(row, distribution, key=k) for method, k in pairs)
 
-    def loss_of(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, ""]:
+    def loss_of(self, model: Questioned, x: Array, record: _Records) -> Number:
         """Σ weight × loss."""
         parts = zip(self.weights, self.methods, record, strict=True)
         return jnp.stack([w * method.loss_of(model, x, r) for w, method, r in parts]).sum()
 
-    def losses_of(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, " batch"]:
+    def losses_of(self, model: Questioned, x: Array, record: _Records) -> Numbers:
         """The same for a batch."""
         parts = zip(self.weights, self.methods, record, strict=True)
         terms = [w * method.losses_of(model, x, r) for w, method, r in parts]
         return jnp.stack(terms).sum(axis=0)
 
-    def beyond_limit(
-        self, model: Questioned, x: Array, record: tuple[AbstractRecord, ...]
-    ) -> Float[Array, ""]:
+    def beyond_limit(self, model: Questioned, x: Array, record: _Records) -> Number:
         """Whether any part is."""
         parts = zip(self.methods, record, strict=True)
         return jnp.stack([method.beyond_limit(model, x, r) for method, r in parts]).max()
 
     def __str__(self) -> str:
-        """The published name, or the parts."""
         if self.name is not None:
             return self.name
         parts = zip(self.weights, self.methods, strict=True)
@@ -295,7 +265,7 @@ def KCE(
             f"ist.Independent(); got {candidates!r}."
         )
     sets = CandidateSets(chosen, as_count(number, "number"))
-    if latent:
+    if as_flag(latent, "latent"):
         return Method("latent KCE", FromJoint(sets), SoftCandidateCrossEntropy())
     return Method("KCE", sets, SoftmaxCrossEntropy())
 
@@ -311,9 +281,9 @@ def Mix(methods: Sequence[tuple[float, Method | MixedMethod]]) -> MixedMethod:
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise ValueError(f"{expected}; got {kind_of(pair)}.")
         weight, method = pair
-        possible = isinstance(method, Method | MixedMethod)
-        if not (possible and isinstance(weight, int | float) and weight > 0):
+        if not isinstance(method, Method | MixedMethod):
             raise ValueError(f"{expected}; got ({weight!r}, {kind_of(method)}).")
+        weight = as_number(weight, "a weight of Mix", above=0)
         inner = [(1.0, method)] if isinstance(method, Method) else method.parts
         parts += [(float(weight) * w, m) for w, m in inner]
     return MixedMethod(tuple(m for _, m in parts), tuple(w for w, _ in parts))
@@ -361,4 +331,6 @@ def reference_point(reference: Input) -> ReferencePoint:
             "reference must be one parameter point, shape (d,), or an Events set; got shape "
             f"{point.shape}. For a sample of x use ist.Events(x=…, theta=…)."
         )
+    if not np.isfinite(point).all():
+        raise ValueError(f"reference must be finite; got {point.tolist()}.")
     return ReferencePoint(tuple(float(v) for v in point.astype(np.float32)))

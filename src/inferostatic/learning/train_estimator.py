@@ -30,17 +30,24 @@ from .arguments import (
 )
 from .centring import centre_after_training
 from .dataset.build import build_dataset
-from .dataset.dataset import AbstractDataset, Split
+from .dataset.dataset import AbstractDataset
 from .defaults.choose import Defaults, choose_defaults, complete_training
-from .defaults.network_size import choose_members
+from .defaults.sizes import choose_members
 from .draw import Records
+from .measure_bias import choose_test_rows, measure_on_rows
 from .methods import AbstractMethod
 from .training.checks import check_targets
-from .training.members import TrainedModel, join_members, without_features
-from .training.options import Training, count_steps
-from .training.steps import Job
+from .training.members import (
+    LearningProblem,
+    TrainedModel,
+    derive_member_key,
+    draw_weights,
+    extract_weights,
+    insert_weights,
+    join_members,
+)
+from .training.options import Training
 from .training.train import train_members
-from .training.weights import derive_member_key, draw_weights, extract_weights, insert_weights
 
 #: Which estimator is built around which model.
 ESTIMATORS: dict[type[AbstractModel], type[AbstractEstimator]] = {
@@ -66,25 +73,25 @@ def train_estimator(
     """Train a model on these events, by the default method where there is none."""
     choice = resolve_method(events, method, options.start)
     dataset = build_dataset(events, choice.method)
-    split = dataset.split(options.training.validation_fraction, options.seed)
     architecture = _resolve_architecture(events, choice.method, len(dataset), options)
+    test = choose_test_rows(events, architecture, options.training)
+    split = dataset.split(options.training.validation_fraction, options.seed, test)
+    problem = LearningProblem(choice.method, dataset, split, options.seed)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
-    defaults = _resolve_defaults(architecture, choice.method, dataset, split, options)
-    initial = _initialise(defaults, dataset, split, options)
-    trained = _train(initial, choice.method, dataset, split, defaults, options.seed)
-    estimator = build_estimator(
-        events,
-        choice.method,
-        dataset,
-        defaults.architecture,
-        trained,
-        defaults.training,
+    defaults = _resolve_defaults(problem, architecture, options)
+    initial = _initialise(problem, defaults, options)
+    trained = _train(problem, initial, defaults)
+    history = dataclasses.replace(
+        trained.history,
         choices=(*choice.reasons, *defaults.reasons),
-        warnings=warnings,
+        warnings=(*warnings, *trained.history.warnings),
     )
-    return centre_after_training(
-        estimator, events, dataset.x, dataset.weight, options.training, options.seed
+    trained = dataclasses.replace(trained, history=history)
+    estimator = build_estimator(events, problem, defaults.architecture, defaults.training, trained)
+    estimator = centre_after_training(
+        estimator, events, dataset, options.training, options.seed, test
     )
+    return measure_on_rows(estimator, events, test)
 
 
 def _resolve_architecture(
@@ -105,27 +112,21 @@ def _resolve_architecture(
 
 
 def _resolve_defaults(
-    architecture: AbstractArchitecture,
-    method: AbstractMethod,
-    dataset: AbstractDataset,
-    split: Split,
-    options: FitOptions,
+    problem: LearningProblem, architecture: AbstractArchitecture, options: FitOptions
 ) -> Defaults:
     """A started fit keeps its features; nothing is tried out for it."""
-    training, seed = options.training, options.seed
-    if options.start is not None:
-        complete = complete_training(training, len(dataset), len(split.train))
-        model = options.start.model
-        reasons = ()
-        if isinstance(model, PotentialModel) and model.centring is not None:
-            reasons = ("started without the function of θ by which the estimator was centred",)
-        return Defaults(architecture, complete, reasons)
-    return choose_defaults(architecture, method, dataset, split, training, seed)
+    if options.start is None:
+        return choose_defaults(problem, architecture, options.training)
+    count = len(problem.split.train)
+    complete = complete_training(options.training, len(problem.dataset), count)
+    model = options.start.model
+    reasons = ()
+    if isinstance(model, PotentialModel) and model.centring is not None:
+        reasons = ("started without the function of θ by which the estimator was centred",)
+    return Defaults(architecture, complete, reasons)
 
 
-def _initialise(
-    defaults: Defaults, dataset: AbstractDataset, split: Split, options: FitOptions
-) -> InitialModel:
+def _initialise(problem: LearningProblem, defaults: Defaults, options: FitOptions) -> InitialModel:
     """The weights of the start, or fresh ones for all members that are not trained yet."""
     start = options.start
     if start is not None:
@@ -133,38 +134,23 @@ def _initialise(
         return InitialModel(template, start.shapes, weights)
     members = options.members
     if members is None:
-        members = choose_members(len(dataset), options.training)
-    shapes = dataset.learn_shapes(defaults.architecture, split.train)
+        members = choose_members(len(problem.dataset), options.training)
+    shapes = problem.dataset.learn_shapes(defaults.architecture, problem.split.train)
     keys = [derive_member_key(options.seed, member) for member in range(members)]
     template, weights = draw_weights(defaults.architecture, shapes, keys)
     # The network that won the trials is the first member.
     return InitialModel(template, shapes, weights if defaults.ready is None else weights[1:])
 
 
-def _train(
-    initial: InitialModel,
-    method: AbstractMethod,
-    dataset: AbstractDataset,
-    split: Split,
-    defaults: Defaults,
-    seed: int,
-) -> TrainedModel:
+def _train(problem: LearningProblem, initial: InitialModel, defaults: Defaults) -> TrainedModel:
     """Train the members that are not trained yet."""
     ready, training, weights = defaults.ready, defaults.training, initial.weights
     if ready is not None and len(weights) == 0:
         return ready
     decay = jnp.full(len(weights), training.weight_decay) if training.weight_decay else None
-    job = Job(
-        without_features(initial.template),
-        method,
-        dataset.distribution,
-        training,
-        count_steps(training, len(split.train)),
-        decay,
-    )
-    examples = dataset.examples([initial.shapes.x_features])
-    check_targets(job, examples, seed)
-    result = train_members(job, weights, examples, split, seed)
+    task = problem.build_task(initial.template, [initial.shapes.x_features], training, decay)
+    check_targets(task)
+    result = train_members(task, weights)
     model = insert_weights(initial.template, result.weights)
     trained = TrainedModel(model, initial.shapes, result.history, result.event_losses)
     return trained if ready is None else join_members(ready, trained)
@@ -172,29 +158,22 @@ def _train(
 
 def build_estimator(
     events: Events | Records,
-    method: AbstractMethod,
-    dataset: AbstractDataset,
+    problem: LearningProblem,
     architecture: AbstractArchitecture,
-    trained: TrainedModel,
     training: Training,
-    *,
-    choices: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
+    trained: TrainedModel,
 ) -> AbstractEstimator:
     """The estimator around a trained model."""
-    history = dataclasses.replace(
-        trained.history, choices=choices, warnings=(*warnings, *trained.history.warnings)
-    )
     return ESTIMATORS[type(trained.model)](
         model=trained.model,
         architecture=architecture,
         shapes=trained.shapes,
-        method=method,
-        prior=dataset.prior,
-        region=dataset.region(),
+        method=problem.method,
+        prior=problem.dataset.prior,
+        region=problem.dataset.region(),
         x_names=events.x_names,
         theta_names=events.theta_names,
-        history=history,
+        history=trained.history,
         training=training,
     )
 

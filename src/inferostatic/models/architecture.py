@@ -5,23 +5,28 @@ score; `DirectRatio` only the log ratio. The paper's three networks are presets 
 """
 
 import abc
-import dataclasses
 import inspect
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ..serial import known
-from ..supervision.records import Capability
+from ..supervision.records import Capability, Key, Number, Theta
 from .direct import RatioModel, ScoreModel
 from .features.feature_map import AbstractFeatureMap, IdentityMap, affine, safe_scale
 from .features.features import AbstractFeatures, Automatic, Raw, Standardised
 from .networks.networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
 from .potential import WITHOUT_DENSITY, AbstractModel, PotentialModel
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 
 @known
@@ -48,18 +53,23 @@ class Shapes(eqx.Module):
 class AbstractArchitecture(eqx.Module):
     """A model waiting for data."""
 
-    network: eqx.AbstractVar[Any]
-    x_features: eqx.AbstractVar[AbstractFeatures]
-    theta_features: eqx.AbstractVar[AbstractFeatures]
-
-    @property
-    @abc.abstractmethod
-    def capabilities(self) -> frozenset[Capability]:
-        """What the model can be asked for."""
+    network: Any
+    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
+    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
+    #: What the model can be asked for.
+    capabilities: AbstractClassVar[frozenset[Capability]]
 
     @abc.abstractmethod
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> AbstractModel:
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network with fresh weights."""
+
+    @abc.abstractmethod
+    def place_network(self, shapes: Shapes, network: Any) -> AbstractModel:  # noqa: ANN401
+        """The model around a network."""
+
+    def build(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
         """An untrained model."""
+        return self.place_network(shapes, self.build_network(shapes, key=key))
 
     def shapes(self, x: np.ndarray, theta_centre: np.ndarray, theta_scale: np.ndarray) -> Shapes:
         """Learn the features of x; θ is standardised by the prior unless raw."""
@@ -89,34 +99,27 @@ class Potential(AbstractArchitecture):
         theta_features: `ist.Standardised()` or `ist.Raw()`.
     """
 
+    capabilities: ClassVar[frozenset[Capability]] = WITHOUT_DENSITY
     network: Any = eqx.field(default_factory=Residual)
-    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything but a normalised density."""
-        return WITHOUT_DENSITY
 
     def __post_init__(self) -> None:
         """Take the features that the network brings."""
         own = getattr(self.network, "x_features", None)
         if not isinstance(own, AbstractFeatures) or self.x_features == own:
             return
-        (field,) = (f for f in dataclasses.fields(Potential) if f.name == "x_features")
-        if not callable(field.default_factory) or self.x_features != field.default_factory():
+        if self.x_features != Automatic():
             raise TypeError(
                 f"{type(self.network).__name__} brings its own features, {own}; leave x_features "
                 f"out. Got x_features={self.x_features}."
             )
         self.x_features = own
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> PotentialModel:
-        """A potential with fresh weights."""
-        if takes_pairs(self.network):
-            network = build_pair(self.network, shapes.x_size, shapes.theta_dim, key=key)
-        else:
-            network = build_vector(self.network, shapes.x_size + shapes.theta_dim, 1, key=key)
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network of x and θ apart, or of one vector."""
+        return build_scalar(self.network, shapes.x_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> PotentialModel:  # noqa: ANN401
+        """A potential."""
         return PotentialModel(shapes.x_features, theta_map(shapes), network)
 
 
@@ -124,19 +127,16 @@ class Potential(AbstractArchitecture):
 class DirectScore(AbstractArchitecture):
     """The score as the network's output, one for each parameter."""
 
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.SCORE})
     network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
-    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The score."""
-        return frozenset({Capability.SCORE})
-
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> ScoreModel:
-        """A score network with fresh weights."""
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network with as many outputs as parameters."""
         in_size = shapes.x_size + shapes.theta_dim
-        network = build_vector(self.network, in_size, shapes.theta_dim, key=key)
+        return build_vector(self.network, in_size, shapes.theta_dim, key=key)
+
+    def place_network(self, shapes: Shapes, network: Any) -> ScoreModel:  # noqa: ANN401
+        """A score."""
         scale = jnp.asarray(shapes.theta_scale)
         return ScoreModel(shapes.x_features, theta_map(shapes), network, scale)
 
@@ -145,18 +145,15 @@ class DirectScore(AbstractArchitecture):
 class DirectRatio(AbstractArchitecture):
     """The log ratio as the difference of two outputs, given x, θ0 and θ1."""
 
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})
     network: Any = eqx.field(default_factory=lambda: Residual(output_bias=True))
-    x_features: AbstractFeatures = eqx.field(default_factory=Automatic)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The log ratio."""
-        return frozenset({Capability.LOG_RATIO})
+    def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401
+        """A network with two outputs."""
+        return build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> RatioModel:
-        """A ratio network with fresh weights."""
-        network = build_vector(self.network, shapes.x_size + 2 * shapes.theta_dim, 2, key=key)
+    def place_network(self, shapes: Shapes, network: Any) -> RatioModel:  # noqa: ANN401
+        """A log ratio."""
         return RatioModel(shapes.x_features, theta_map(shapes), network)
 
 
@@ -164,7 +161,7 @@ class DirectRatio(AbstractArchitecture):
 class PairChoice(Protocol):
     """Builds a network that takes x and θ apart; recognised by the names of its parameters."""
 
-    def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    def __call__(self, x_size: int, theta_size: int, *, key: Key) -> Any:  # noqa: ANN401
         """A module with the methods `embed_x`, `embed_theta` and `join`."""
         ...
 
@@ -178,11 +175,11 @@ class OtherPairNetwork(AbstractPairNetwork):
         """What the module needs of one event."""
         return self.module.embed_x(x)
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What the module needs of one θ."""
         return self.module.embed_theta(theta)
 
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The module's potential."""
         return self.module.join(x_part, theta_part)
 
@@ -200,7 +197,7 @@ def takes_pairs(choice: Any) -> bool:  # noqa: ANN401
     return {"x_size", "theta_size"} <= names
 
 
-def build_vector(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+def build_vector(choice: Any, in_size: int, out_size: int, *, key: Key) -> Any:  # noqa: ANN401
     """Build a network of one vector, which a user may have written, and check that it is one."""
     if takes_pairs(choice):
         name = getattr(choice, "__name__", type(choice).__name__)
@@ -213,36 +210,24 @@ def build_vector(choice: Any, in_size: int, out_size: int, *, key: PRNGKeyArray)
         "A network is built by a function (in_size, out_size, *, key) that returns an Equinox "
         f"module with weights, which maps a vector of {in_size} to one of {out_size} here."
     )
-    try:
-        network = choice(in_size, out_size, key=key)
-    except _MISTAKES as error:
-        if _is_ours(choice):
-            raise
-        raise TypeError(_explain(error, remedy)) from error
+    network = _build(choice, in_size, out_size, remedy, key=key)
     if isinstance(network, AbstractPairNetwork):
         raise TypeError(
             "the network takes x and θ apart. Name the parameters of the function that builds it "
             "(x_size, theta_size, *, key)."
         )
-    try:
-        inputs = jax.ShapeDtypeStruct((in_size,), jnp.float32)
-        output = eqx.filter_eval_shape(network, inputs)
-    except _MISTAKES as error:
-        raise TypeError(_explain(error, remedy)) from error
-    shape = getattr(output, "shape", None)
-    if shape != (out_size,):
-        raise TypeError(f"the network gives an output of shape {shape}. {remedy}")
-    _require_weights(network, remedy)
+    _check_output(network, (in_size,), "the network", lambda own, a: own(a), (out_size,), remedy)
     return network
 
 
-def build_pair(
-    choice: Any,  # noqa: ANN401
-    x_size: int,
-    theta_size: int,
-    *,
-    key: PRNGKeyArray,
-) -> AbstractPairNetwork:
+def build_scalar(choice: Any, x_size: int, theta_size: int, *, key: Key) -> Any:  # noqa: ANN401
+    """Build a network of x and θ with one output, of either kind."""
+    if takes_pairs(choice):
+        return build_pair(choice, x_size, theta_size, key=key)
+    return build_vector(choice, x_size + theta_size, 1, key=key)
+
+
+def build_pair(choice: Any, x_size: int, theta_size: int, *, key: Key) -> AbstractPairNetwork:  # noqa: ANN401
     """Build a network that takes x and θ apart, and check that it is one."""
     remedy = (
         "A network that takes x and θ apart is built by a function (x_size, theta_size, *, key) "
@@ -250,44 +235,53 @@ def build_pair(
         "embed_theta(theta) and join(x_part, theta_part), which gives one number of shape (); "
         f"here x_size is {x_size} and theta_size {theta_size}."
     )
-    try:
-        network = choice(x_size, theta_size, key=key)
-    except _MISTAKES as error:
-        if _is_ours(choice):
-            raise
-        raise TypeError(_explain(error, remedy)) from error
+    network = _build(choice, x_size, theta_size, remedy, key=key)
     methods = ("embed_x", "embed_theta", "join")
     missing = [name for name in methods if not callable(getattr(network, name, None))]
     if missing:
         raise TypeError(f"the network has no method {missing[0]}. {remedy}")
-    try:
-        output = eqx.filter_eval_shape(
-            lambda pair, x, theta: pair.join(pair.embed_x(x), pair.embed_theta(theta)),
-            network,
-            jax.ShapeDtypeStruct((x_size,), jnp.float32),
-            jax.ShapeDtypeStruct((theta_size,), jnp.float32),
-        )
-    except _MISTAKES as error:
-        raise TypeError(_explain(error, remedy)) from error
-    shape = getattr(output, "shape", None)
-    if shape != ():
-        raise TypeError(f"join gives an output of shape {shape}. {remedy}")
-    _require_weights(network, remedy)
+
+    def join(pair: Any, x: Array, theta: Array) -> Array:  # noqa: ANN401
+        return pair.join(pair.embed_x(x), pair.embed_theta(theta))
+
+    _check_output(network, (x_size, theta_size), "join", join, (), remedy)
     return network if isinstance(network, AbstractPairNetwork) else OtherPairNetwork(network)
 
 
-def _is_ours(choice: Any) -> bool:  # noqa: ANN401
-    """Choices of this package check their own arguments, with their own messages."""
-    return type(choice).__module__.partition(".")[0] == __name__.partition(".")[0]
+def _build(choice: Any, first: int, second: int, remedy: str, *, key: Key) -> Any:  # noqa: ANN401
+    try:
+        return choice(first, second, key=key)
+    except _MISTAKES as error:
+        # Choices of this package check their own arguments, with their own messages.
+        if type(choice).__module__.partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise _explain(error, remedy) from error
 
 
-def _explain(error: Exception, remedy: str) -> str:
-    return f"the network could not be built or applied: {str(error).rstrip('.')}. {remedy}"
-
-
-def _require_weights(network: Any, remedy: str) -> None:  # noqa: ANN401
+def _check_output(
+    network: Any,  # noqa: ANN401
+    sizes: tuple[int, ...],
+    what: str,
+    apply: Callable[..., Array],
+    shape: tuple[int, ...],
+    remedy: str,
+) -> None:
+    """Refuse a network whose output has another shape, or that has nothing to train."""
+    try:
+        vectors = [jax.ShapeDtypeStruct((size,), jnp.float32) for size in sizes]
+        output = eqx.filter_eval_shape(apply, network, *vectors)
+    except _MISTAKES as error:
+        raise _explain(error, remedy) from error
+    found = getattr(output, "shape", None)
+    if found != shape:
+        raise TypeError(f"{what} gives an output of shape {found}. {remedy}")
     if not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
         raise TypeError(f"the network has no weights to train. {remedy}")
+
+
+def _explain(error: Exception, remedy: str) -> TypeError:
+    said = str(error).rstrip(".")
+    return TypeError(f"the network could not be built or applied: {said}. {remedy}")
 
 
 def theta_map(shapes: Shapes) -> AbstractFeatureMap:

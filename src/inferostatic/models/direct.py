@@ -4,66 +4,38 @@ What the paper compares potentials with. They do not obey the identities of a po
 offers only what it models.
 """
 
-from typing import Any
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from ..supervision.records import Capability
-from .features.feature_map import AbstractFeatureMap
-from .potential import AbstractRatioModel, AbstractScoreModel
+from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
+from .potential import AbstractModel, AbstractScoreModel
 
 
 class ScoreModel(AbstractScoreModel):
     """ŝ(x; θ) = network(x, θ), in the user's units of θ."""
 
-    x_features: AbstractFeatureMap
-    theta_features: AbstractFeatureMap
-    network: Any
-    theta_scale: Float[Array, " theta_dim"]
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.SCORE})
+    theta_scale: Theta
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The score."""
-        return frozenset({Capability.SCORE})
-
-    def score(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, " theta_dim"]:
+    def score(self, x: Event, theta: Theta) -> Theta:
         """The network's output, a derivative by standardised θ, divided by the scale of θ."""
         inputs = jnp.concatenate([self.x_features(x), self.theta_features(theta)])
         return self.network(inputs) / self.theta_scale
 
 
-class RatioModel(AbstractRatioModel):
+class RatioModel(AbstractModel):
     """Ln r̂ = ζ0 − ζ1 with (ζ0, ζ1) = network(x, θ0, θ1)."""
 
-    x_features: AbstractFeatureMap
-    theta_features: AbstractFeatureMap
-    network: Any
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOG_RATIO})
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The log ratio."""
-        return frozenset({Capability.LOG_RATIO})
-
-    def log_ratio(
-        self,
-        x: Float[Array, " x_dim"],
-        theta0: Float[Array, " theta_dim"],
-        theta1: Float[Array, " theta_dim"],
-    ) -> Float[Array, ""]:
+    def log_ratio(self, x: Event, theta0: Theta, theta1: Theta) -> Number:
         """ζ0 − ζ1."""
         parts = [self.x_features(x), self.theta_features(theta0), self.theta_features(theta1)]
         zeta = self.network(jnp.concatenate(parts))
         return zeta[0] - zeta[1]
 
-    def log_ratios(
-        self,
-        x: Float[Array, "batch x_dim"],
-        theta0: Float[Array, "batch theta_dim"],
-        theta1: Float[Array, "batch theta_dim"],
-    ) -> Float[Array, " batch"]:
+    def log_ratios(self, x: EventBatch, theta0: Thetas, theta1: Thetas) -> Numbers:
         """Log ratios of a batch of events."""
         return jax.vmap(self.log_ratio)(x, theta0, theta1)

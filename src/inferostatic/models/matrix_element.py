@@ -48,7 +48,6 @@ class MEM(eqx.Module):
     samples: int = eqx.field(static=True, default=512, kw_only=True)
 
     def __check_init__(self) -> None:
-        """Functions and a number."""
         if not callable(self.latent_log_prob):
             raise TypeError(
                 "latent_log_prob must be a JAX function (z, θ) -> ln p(z; θ) of one event; got "
@@ -66,7 +65,6 @@ class MEM(eqx.Module):
             )
 
     def __str__(self) -> str:
-        """The published name."""
         return "MEM"
 
 

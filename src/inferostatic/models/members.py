@@ -22,6 +22,11 @@ def mean(values: Array) -> Array:
     return jnp.mean(values, axis=0)
 
 
+def keep_members(values: Array) -> Array:
+    """All members, on the second axis."""
+    return jnp.moveaxis(values, 0, 1)
+
+
 def log_mean_exp(values: Array) -> Array:
     """The logarithm of the mean over members, of logarithms."""
     return jax.nn.logsumexp(values, axis=0) - np.log(len(values)).astype(np.float32)

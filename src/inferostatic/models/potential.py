@@ -6,17 +6,22 @@ construction. Everything acts on one event and one θ.
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..supervision.records import Capability
+from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
 from .features.feature_map import AbstractFeatureMap
 from .networks.networks import AbstractFeedForward, AbstractPairNetwork
 from .theta_potential import ThetaPotential
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 #: From this many θ for each event on, dividing the first layer pays for itself.
 SPLIT_POINTS = 4
@@ -29,55 +34,28 @@ WITHOUT_DENSITY = frozenset(Capability) - {Capability.DENSITY}
 class AbstractModel(eqx.Module):
     """A trained or untrained model: fixed features around a trainable network."""
 
-    x_features: eqx.AbstractVar[AbstractFeatureMap]
-    theta_features: eqx.AbstractVar[AbstractFeatureMap]
-    network: eqx.AbstractVar[Any]
-
-    @property
-    @abc.abstractmethod
-    def capabilities(self) -> frozenset[Capability]:
-        """What this model can be asked for."""
+    x_features: AbstractFeatureMap
+    theta_features: AbstractFeatureMap
+    network: Any
+    #: What this model can be asked for.
+    capabilities: AbstractClassVar[frozenset[Capability]]
 
 
 class AbstractScoreModel(AbstractModel):
     """A model that offers the score."""
 
     @abc.abstractmethod
-    def score(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, " theta_dim"]:
+    def score(self, x: Event, theta: Theta) -> Theta:
         """ŝ(x; θ)."""
 
 
-class AbstractRatioModel(AbstractModel):
-    """A model that offers log ratios."""
-
-    @abc.abstractmethod
-    def log_ratio(
-        self,
-        x: Float[Array, " x_dim"],
-        theta0: Float[Array, " theta_dim"],
-        theta1: Float[Array, " theta_dim"],
-    ) -> Float[Array, ""]:
-        """Ln r̂(x; θ0, θ1)."""
-
-
-class PotentialModel(AbstractScoreModel, AbstractRatioModel):
+class PotentialModel(AbstractScoreModel):
     """φ(x, θ) = network(features(x), features(θ)) − B(θ), where B, if any, centres the score."""
 
-    x_features: AbstractFeatureMap
-    theta_features: AbstractFeatureMap
-    network: Any
+    capabilities: ClassVar[frozenset[Capability]] = WITHOUT_DENSITY
     centring: ThetaPotential | None = None
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything but a normalised density."""
-        return WITHOUT_DENSITY
-
-    def potential(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, ""]:
+    def potential(self, x: Event, theta: Theta) -> Number:
         """φ(x, θ)."""
         x_part, theta_part = self.x_features(x), self.theta_features(theta)
         if isinstance(self.network, AbstractPairNetwork):
@@ -87,7 +65,7 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
             value = self.network(jnp.concatenate([x_part, theta_part]))[0]
         return value if self.centring is None else value - self.centring(theta)
 
-    def embed_x(self, x: Float[Array, " x_dim"]) -> Any:  # noqa: ANN401
+    def embed_x(self, x: Event) -> Any:  # noqa: ANN401
         """What `join` needs of one event: computed once, however many θ it is evaluated at."""
         features = self.x_features(x)
         if isinstance(self.network, AbstractPairNetwork):
@@ -96,7 +74,7 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
             return features @ self.network.first.weight[:, : len(features)].T
         return features
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What `join` needs of one θ."""
         part = self._embed_features(self.theta_features(theta))
         return part if self.centring is None else (part, self.centring(theta))
@@ -110,14 +88,14 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
             return product if first.bias is None else product + first.bias
         return features
 
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """φ, from what `embed_x` and `embed_theta` gave."""
         if self.centring is None:
             return self._join_parts(x_part, theta_part)
         theta_part, centring = theta_part
         return self._join_parts(x_part, theta_part) - centring
 
-    def _join_parts(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def _join_parts(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         if isinstance(self.network, AbstractPairNetwork):
             return self.network.join(x_part, theta_part)
         if isinstance(self.network, AbstractFeedForward):
@@ -125,14 +103,14 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
         return self.network(jnp.concatenate([x_part, theta_part]))[0]
 
     def potentials(
-        self, x: Float[Array, " x_dim"], thetas: Float[Array, "points theta_dim"]
+        self, x: Event, thetas: Float[Array, "points theta_dim"]
     ) -> Float[Array, " points"]:
         """φ(x, θ) at several θ."""
         theta_parts = jax.vmap(self.embed_theta)(thetas)
         return jax.vmap(self.join, in_axes=(None, 0))(self.embed_x(x), theta_parts)
 
     def potential_table(
-        self, x: Float[Array, "batch x_dim"], thetas: Float[Array, "points batch theta_dim"]
+        self, x: EventBatch, thetas: Float[Array, "points batch theta_dim"]
     ) -> Float[Array, "points batch"]:
         """φ of a batch of events, each at several θ of its own.
 
@@ -154,38 +132,24 @@ class PotentialModel(AbstractScoreModel, AbstractRatioModel):
         across = jax.vmap(self.join, in_axes=(None, 0))
         return jax.vmap(across, in_axes=(0, None))(x_parts, theta_parts)
 
-    def log_ratios(
-        self,
-        x: Float[Array, "batch x_dim"],
-        theta0: Float[Array, "batch theta_dim"],
-        theta1: Float[Array, "batch theta_dim"],
-    ) -> Float[Array, " batch"]:
+    def log_ratios(self, x: EventBatch, theta0: Thetas, theta1: Thetas) -> Numbers:
         """Log ratios of a batch of events."""
         values = self.potential_table(x, jnp.stack([theta0, theta1]))
         return values[0] - values[1]
 
-    def score(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, " theta_dim"]:
+    def score(self, x: Event, theta: Theta) -> Theta:
         """∇θ φ, by whichever of the two equal computations is faster for this dimension."""
         if isinstance(self.network, AbstractFeedForward) and len(theta) <= FORWARD_SCORE_DIM:
             return forward_score(self, x, theta)
         return jax.grad(self.potential, argnums=1)(x, theta)
 
-    def log_ratio(
-        self,
-        x: Float[Array, " x_dim"],
-        theta0: Float[Array, " theta_dim"],
-        theta1: Float[Array, " theta_dim"],
-    ) -> Float[Array, ""]:
+    def log_ratio(self, x: Event, theta0: Theta, theta1: Theta) -> Number:
         """φ(x, θ0) − φ(x, θ1)."""
         values = self.potentials(x, jnp.stack([theta0, theta1]))
         return values[0] - values[1]
 
 
-def forward_score(
-    model: PotentialModel, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-) -> Float[Array, " theta_dim"]:
+def forward_score(model: PotentialModel, x: Event, theta: Theta) -> Theta:
     """The explicit score network of Appendix B: one forward pass with the potential's weights.
 
     B⁰ is the derivative of the features on the θ rows and 0 on the x rows.

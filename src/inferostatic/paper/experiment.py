@@ -7,6 +7,7 @@ reaches, one for its error against the exact score or ratio.
 
 import concurrent.futures
 import dataclasses
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -72,6 +73,14 @@ PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 }
 #: Trainings run side by side; each is a single compiled loop that leaves the interpreter free.
 WORKERS = 2
+#: Instances at most: figures show each, and the paper has five.
+MOST_INSTANCES = 1000
+#: Events of a set at most, a thousand times the paper's.
+MOST_EVENTS = 10**8
+#: Epochs at most, some thousand times the paper's.
+MOST_EPOCHS = 10**5
+#: Memory of one event of a set and of its evaluation, in bytes.
+BYTES_EACH = 200
 #: Trained networks by column and instance.
 Networks = Mapping[tuple[str, int], AbstractEstimator]
 
@@ -134,6 +143,28 @@ def paper_training(epochs: int) -> Training:
     )
 
 
+def check_settings(*, instances: int, events: int, epochs: int, seed: int) -> None:
+    """Refuse an experiment that cannot be run on this machine."""
+    instances = as_count(instances, "instances", most=MOST_INSTANCES)
+    events = as_count(events, "events", most=MOST_EVENTS)
+    if events < 20:
+        raise ValueError(
+            f"events must be at least 20, so that 10% of them can validate; got {events}."
+        )
+    as_count(epochs, "epochs", most=MOST_EPOCHS)
+    as_seed(seed)
+    needed = len(TASKS) * (instances + 2) * events * BYTES_EACH
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):  # a system that does not say
+        return
+    if needed > memory:
+        raise ValueError(
+            f"events={events:,} with instances={instances} need {needed / 1e9:,.0f} GB of memory, "
+            f"and this machine has {memory / 1e9:,.0f} GB; reduce either."
+        )
+
+
 def reproduce(
     *,
     instances: int = 5,
@@ -151,12 +182,8 @@ def reproduce(
         seed: everything random follows from it.
         progress_bar: force the display on or off.
     """
-    instances, events = as_count(instances, "instances"), as_count(events, "events")
-    if events < 20:
-        raise ValueError(
-            f"events must be at least 20, so that 10% of them can validate; got {events}."
-        )
-    seeds = Stream(as_seed(seed), Purpose.PAPER).seeds(3 * instances + 6 + 6 * instances)
+    check_settings(instances=instances, events=events, epochs=epochs, seed=seed)
+    seeds = Stream(seed, Purpose.PAPER).seeds(3 * instances + 6 + 6 * instances)
     numbers = iter(seeds)
     train = {task: [next(numbers) for _ in range(instances)] for task in TASKS}
     test = {task: (next(numbers), next(numbers)) for task in TASKS}

@@ -19,6 +19,13 @@ TITLES = {"T1": "Task 1: score (KSE)", "T2": "Task 2: ratio (KLRE)", "T3": "Task
 #: Factor above the published median up to which an error is called reproduced.
 TOLERANCE = {"ISN": 1.3, "Dir": 1.4}
 
+#: Names of the figures, in the order in which they are drawn.
+FIGURES = ("densities", *(f"errors_{task}" for task in TASKS), "score_heat_maps", "ratio_heat_map")
+#: Files that are written.
+FILES = ("table.json", "index.html", *(f"{name}.png" for name in FIGURES))
+#: Bytes that all of them take at most.
+ROOM = 4 << 20
+
 
 def text_table(results: PaperResults) -> str:
     """The table beside the published one, for a terminal."""
@@ -40,14 +47,45 @@ def _text_cell(results: PaperResults, task: str, column: str, metric: str) -> st
     return f"{value:.3f} ({PUBLISHED[task][column][metric]:.3f})"
 
 
+def prepare_folder(path: str) -> Path:
+    """The folder, made where it is missing; refused if the results could not be written there."""
+    if not path or "\0" in path:
+        raise ValueError(f"{path!r} is no name of a folder; give one, for example results.")
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            if (folder / name).exists() and not (folder / name).is_file():
+                raise ValueError(
+                    f"{folder / name} is not a file, but a file of this name will be written; "
+                    "move it away, or give another folder."
+                )
+        # As long a name, and as many bytes, as the results will have.
+        trial = folder / f".{max(FILES, key=len)}.trial"
+        try:
+            write_whole(trial, bytes(ROOM))
+        finally:
+            trial.unlink(missing_ok=True)
+    except FileExistsError as error:
+        raise ValueError(f"{folder} is not a folder; give one.") from error
+    except NotADirectoryError as error:
+        raise ValueError(f"{folder} lies below a file; give another folder.") from error
+    except OSError as error:
+        raise ValueError(
+            f"{folder} cannot be written to ({error.strerror or error}); give another folder."
+        ) from error
+    return folder
+
+
 def write_results(results: PaperResults, folder: str | os.PathLike[str]) -> Path:
     """Write table.json, the figures and index.html into `folder`; returns the report's path."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    # The numbers first: they are what took the time.
+    write_whole(folder / "table.json", json.dumps(results.table(), indent=1).encode())
     figures = _figures(results)
     for name, figure in figures.items():
         save_png(figure, folder / f"{name}.png", dpi=150)
-    write_whole(folder / "table.json", json.dumps(results.table(), indent=1).encode())
     return write_report(
         folder / "index.html",
         title="InferoStatic Networks, Kernel Score and Likelihood Ratio Estimation: the experiment",

@@ -2,8 +2,9 @@
 
 A report is a title, a table of settings and a sequence of sections, all plain records. The file it
 becomes needs nothing else: figures are inlined, there is no script and nothing is loaded from
-elsewhere, so it can be mailed, archived or printed. All text is escaped. Files appear whole or not
-at all: a failure while rendering or writing leaves an older report as it was.
+elsewhere, which a content security policy also forbids, so it can be mailed, archived or printed.
+All text is escaped, and characters that hide or reverse text are shown by their number. Files
+appear whole or not at all: a failure while rendering or writing leaves an older report as it was.
 """
 
 import base64
@@ -34,6 +35,13 @@ _EMPTY = "—"
 _PNG_DPI = 160
 #: What text must look like to be set as a number: "15.515", "0.049 ± 0.002", "12%", "<1e-3".
 _NUMERIC = re.compile(r"[<>≈~]?\s*[-+−]?\s*(\d|\.\d)[\d.,eE%±+\-−×()\s]*|[-−+]?(inf|nan)|—|")
+#: Characters that are shown by their number: those that reverse the text around them, so that a
+#: page reads differently from what it says, halves of surrogate pairs, which UTF-8 cannot hold,
+#: and control characters other than tab and line ends.
+_HIDDEN = re.compile(
+    "[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
+    "\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]"
+)
 
 _Scalar = str | bool | int | float | np.generic | None
 
@@ -159,7 +167,11 @@ def render_report(
     """The HTML text that `write_report` writes, for showing in a notebook or serving."""
     source = resources.files("inferostatic.report") / "templates" / "report.html.j2"
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        finalize=_show_hidden,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     template = environment.from_string(source.read_text(encoding="utf-8"))
     return template.render(
@@ -169,6 +181,14 @@ def render_report(
         settings=[(str(name), _setting(value)) for name, value in (settings or {}).items()],
         version=_version(),
     )
+
+
+def _show_hidden(value: object) -> object:
+    """Text in which characters that deceive, or that no file can hold, are named: "[U+202E]"."""
+    # Not the template's own text, which Jinja marks by a class of its own.
+    if type(value) is not str:
+        return value
+    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value)
 
 
 def save_png(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Path:

@@ -11,36 +11,32 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
+from ..inputs import as_count, as_number
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .pairs import kernel_step
-from .records import CandidateSet, Capability, Row
+from .records import CandidateSet, Capability, Key, Row
 from .supervision import (
-    AbstractSupervision,
-    Drawn,
+    AbstractStoredSupervision,
     Supply,
     ThetaDistribution,
-    draw_then_supervise,
     plain_supply,
     require_several_points,
 )
+
+#: Candidates of one event, at most: every event of a batch is evaluated at all of them.
+MOST_CANDIDATES = 10_000
 
 
 class AbstractCandidates(eqx.Module):
     """How the other candidates of an event are drawn."""
 
-    @property
     @abc.abstractmethod
-    def reads_x(self) -> bool:
-        """Whether it looks at the observables of the event."""
-
-    @abc.abstractmethod
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """`number` candidates, exchangeable with the event's own θ."""
 
 
@@ -48,12 +44,7 @@ class AbstractCandidates(eqx.Module):
 class FromPrior(AbstractCandidates):
     """Independent candidates from the prior of θ."""
 
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
-
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """Independent draws."""
         del row
         return jax.vmap(lambda k: prior.draw(key=k))(jax.random.split(key, number))
@@ -65,12 +56,7 @@ class AroundCentre(AbstractCandidates):
 
     kernel: AbstractKernel
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the kernel's width depends on it."""
-        return self.kernel.depends_on_x
-
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """A step to the centre, then independent steps from it."""
         first, *rest = jax.random.split(key, number + 1)
         centre = kernel_step(prior, self.kernel, row.theta, row.x, key=first)
@@ -91,20 +77,16 @@ class MultiScale(AbstractCandidates):
     smallest: float = eqx.field(static=True, default=0.02)
     largest: float = eqx.field(static=True, default=1.0)
 
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
-
     def __check_init__(self) -> None:
         """Fractions in (0, 1], in order."""
-        if not 0 < self.smallest <= self.largest <= 1:
+        smallest, largest = (as_number(getattr(self, n), n) for n in ("smallest", "largest"))
+        if not 0 < smallest <= largest <= 1:
             raise ValueError(
                 "MultiScale takes fractions of the prior's width, 0 < smallest <= largest <= 1; "
                 f"got {self.smallest} and {self.largest}."
             )
 
-    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: PRNGKeyArray) -> Array:
+    def draw(self, row: Row, prior: AbstractPrior, number: int, *, key: Key) -> Array:
         """A width, a step to the centre, then independent steps of the same width."""
         scale, first, rest = jax.random.split(key, 3)
         low, high = jnp.log(self.smallest), jnp.log(self.largest)
@@ -115,7 +97,7 @@ class MultiScale(AbstractCandidates):
 
 
 @known
-class CandidateSets(AbstractSupervision):
+class CandidateSets(AbstractStoredSupervision):
     """Records of K+1 exchangeable candidates, the true one first."""
 
     candidates: AbstractCandidates
@@ -123,7 +105,7 @@ class CandidateSets(AbstractSupervision):
 
     def __check_init__(self) -> None:
         """At least one other candidate."""
-        if self.number < 1:
+        if as_count(self.number, "number", least=0, most=MOST_CANDIDATES) < 1:
             raise ValueError(f"at least one candidate besides θ' is needed; got {self.number}.")
 
     @property
@@ -136,26 +118,13 @@ class CandidateSets(AbstractSupervision):
         """No: each event is asked about for itself."""
         return False
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the candidates depend on it."""
-        return self.candidates.reads_x
-
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
         require_several_points(events)
         return plain_supply(events)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> CandidateSet:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> CandidateSet:
         """The event's own θ and the others."""
         others = self.candidates.draw(row, distribution.prior, self.number, key=key)
         thetas = jnp.concatenate([row.theta[None], others])
         return CandidateSet(thetas=thetas, weight=jnp.ones(()))
-
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Events at θ ~ π with one fixed candidate set each."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)

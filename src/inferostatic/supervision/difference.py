@@ -10,17 +10,17 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from ..serial import known
 from .kernels import AbstractKernel, AbstractProductKernel
+from .records import Theta
 
 
 class AbstractDifference(eqx.Module):
     """ψ as a function of the standard displacement."""
 
     @abc.abstractmethod
-    def __call__(self, u: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def __call__(self, u: Theta) -> Theta:
         """ψ(u)."""
 
     @abc.abstractmethod
@@ -32,7 +32,7 @@ class AbstractDifference(eqx.Module):
 class Linear(AbstractDifference):
     """ψ_i = u_i, the paper's recommendation: E[u_i ψ_i] = μ₂."""
 
-    def __call__(self, u: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def __call__(self, u: Theta) -> Theta:
         """U itself."""
         return u
 
@@ -46,7 +46,7 @@ class Linear(AbstractDifference):
 class Sign(AbstractDifference):
     """ψ_i = sign u_i: E[u_i ψ_i] = μ₁."""
 
-    def __call__(self, u: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def __call__(self, u: Theta) -> Theta:
         """Its sign."""
         return jnp.sign(u)
 
@@ -67,7 +67,7 @@ class Factorised(AbstractDifference):
     alpha: Callable[..., Any] = eqx.field(static=True)
     beta: Callable[..., Any] = eqx.field(static=True)
 
-    def __call__(self, u: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def __call__(self, u: Theta) -> Theta:
         """ψ(u)."""
         size = jnp.abs(u)
         own = jnp.sign(u) * jnp.asarray(self.alpha(size), u.dtype)
@@ -100,11 +100,8 @@ def _product(kernel: AbstractKernel) -> AbstractProductKernel:
 
 
 def score_target(
-    kernel: AbstractKernel,
-    difference: AbstractDifference,
-    u: Float[Array, " theta_dim"],
-    widths: Float[Array, " theta_dim"],
-) -> Float[Array, " theta_dim"]:
+    kernel: AbstractKernel, difference: AbstractDifference, u: Theta, widths: Theta
+) -> Theta:
     """y_i = ψ_i(u) / (λ_i E[u_i ψ_i(u)])."""
     norm = jnp.asarray(difference.normalisation(kernel, len(u)), u.dtype)
     return difference(u) / (widths * norm)

@@ -203,10 +203,8 @@ def _bumps(prior: AbstractPrior, theta: np.ndarray) -> tuple[np.ndarray, np.ndar
     """g(θ), and ∂g + g ∂ln π, where g and its slope vanish at the edges of π."""
     scale = np.asarray(prior.centre_and_scale[1], np.float64)
     low, high = prior.support
-    bump, log_slope = (
-        np.ones(len(theta)),
-        np.asarray(_log_slopes(prior, _in_jax(theta)), np.float64),
-    )
+    bump = np.ones(len(theta))
+    log_slope = np.asarray(_log_slopes(prior, _in_jax(theta)), np.float64)
     for edge, sign in ((low, 1.0), (high, -1.0)):
         with np.errstate(invalid="ignore", divide="ignore"):
             distance = np.maximum(sign * (theta - edge), 0.0) / scale
@@ -214,10 +212,8 @@ def _bumps(prior: AbstractPrior, theta: np.ndarray) -> tuple[np.ndarray, np.ndar
             slope = np.where(np.isfinite(edge), 2 * sign / (scale * distance * (1 + distance)), 0.0)
         bump = bump * np.prod(factor, axis=1) ** 2
         log_slope = log_slope + slope
-    inside = bump > 0
-    return bump, np.where(
-        inside[:, None], bump[:, None] * np.where(inside[:, None], log_slope, 0), 0
-    )
+    inside = (bump > 0)[:, None]
+    return bump, np.where(inside, bump[:, None] * np.where(inside, log_slope, 0), 0)
 
 
 @eqx.filter_jit

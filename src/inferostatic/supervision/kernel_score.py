@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.simulate import simulate_first
@@ -23,8 +23,8 @@ from ..streams import Purpose, Stream
 from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import Simulator
 from .difference import AbstractDifference, Linear, score_target
-from .kernels import AbstractKernel, expand_widths, largest_widths
-from .records import Capability, Row, ScoreTarget
+from .kernels import AbstractKernel, largest_widths
+from .records import Capability, Key, Row, ScoreTarget
 from .supervision import (
     AbstractSupervision,
     Drawn,
@@ -59,11 +59,6 @@ class KernelScore(AbstractSupervision):
         """No: each event is asked about for itself."""
         return False
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the kernel's width depends on it."""
-        return self.kernel.depends_on_x
-
     def supply(self, events: Events) -> Supply:
         """Check support, reach and slope; the trusted region is eroded by the largest reach."""
         prior = find_prior(events)
@@ -88,7 +83,7 @@ class KernelScore(AbstractSupervision):
                 f"{LARGEST_SLOPE} the score estimate is visibly biased. Flatten the width.",
                 stacklevel=2,
             )
-        farthest = expand_widths(widths, reach)
+        farthest = widths * reach
         inner_low, inner_high = trusted_region(prior, events.theta, farthest)
         if not (inner_low < inner_high).all():
             raise ValueError(
@@ -102,9 +97,7 @@ class KernelScore(AbstractSupervision):
         _refuse_gaps(distribution, events.theta, farthest)
         return Supply(plain_rows(events), events.weight, distribution)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> ScoreTarget:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> ScoreTarget:
         """Form 2.
 
         A θ closer to the edge than the kernel reaches gets weight 0: displacements that would have

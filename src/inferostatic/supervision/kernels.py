@@ -9,17 +9,17 @@ quadrature, never by sampling.
 import abc
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..inputs import as_floats, bad_rows, rounded
 from ..serial import Absent, known
+from .records import Event, Key, Number, Theta
 
 Width = float | tuple[float, ...] | Callable[..., Any]
 
@@ -52,14 +52,14 @@ def _arguments(width: Callable[..., Any]) -> int:
 class AbstractKernel(eqx.Module):
     """A distribution of displacements ε = u λ, symmetric in the sign of every component."""
 
-    width: eqx.AbstractVar[Width]
+    width: Width = eqx.field(static=True, converter=as_width)
 
     @abc.abstractmethod
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """A standard displacement u = ε ⊘ λ."""
 
     @abc.abstractmethod
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Ln of the standard density at u."""
 
     @property
@@ -82,9 +82,7 @@ class AbstractKernel(eqx.Module):
         """Whether the width is the same everywhere."""
         return not callable(self.width)
 
-    def widths(
-        self, x: Float[Array, " x_dim"] | None, theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, " theta_dim"]:
+    def widths(self, x: Event | None, theta: Theta) -> Theta:
         """λ at (x, θ), one for each parameter."""
         if not callable(self.width):
             if isinstance(self.width, tuple) and len(self.width) != len(theta):
@@ -125,27 +123,29 @@ class AbstractProductKernel(AbstractKernel):
         return self.moment(2)
 
 
-@known
-class Delta(AbstractProductKernel):
-    """κ(t) = ½δ(t−1) + ½δ(t+1): the paper's recommendation, least bias for a given variance."""
-
-    width: Width = eqx.field(static=True, converter=as_width)
-
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
-        """A random corner of the cube."""
-        return jax.random.rademacher(key, (dim,), jnp.float32)
-
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
-        """Refuse: a delta kernel has no density."""
-        raise TypeError(
-            "the delta kernel has no density, which this use needs (a width that depends on θ, or "
-            "stored parameter points); use Rectangular instead."
-        )
+class AbstractBoxKernel(AbstractProductKernel):
+    """A product kernel on |t| ≤ 1."""
 
     @property
     def reach(self) -> float:
         """1."""
         return 1.0
+
+
+@known
+class Delta(AbstractBoxKernel):
+    """κ(t) = ½δ(t−1) + ½δ(t+1): the paper's recommendation, least bias for a given variance."""
+
+    def draw(self, dim: int, *, key: Key) -> Theta:
+        """A random corner of the cube."""
+        return jax.random.rademacher(key, (dim,), jnp.float32)
+
+    def log_density(self, u: Theta) -> Number:
+        """Refuse: a delta kernel has no density."""
+        raise TypeError(
+            "the delta kernel has no density, which this use needs (a width that depends on θ, or "
+            "stored parameter points); use Rectangular instead."
+        )
 
     def moment(self, k: int) -> float:
         """μ_k = 1."""
@@ -158,23 +158,16 @@ class Delta(AbstractProductKernel):
 
 
 @known
-class Rectangular(AbstractProductKernel):
+class Rectangular(AbstractBoxKernel):
     """κ(t) = ½ on [−1, 1)."""
 
-    width: Width = eqx.field(static=True, converter=as_width)
-
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """Uniform in the cube."""
         return jax.random.uniform(key, (dim,), minval=-1.0, maxval=1.0)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """−d ln 2 inside the cube."""
         return jnp.where(jnp.all(jnp.abs(u) <= 1), -len(u) * math.log(2.0), -jnp.inf)
-
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
 
     def moment(self, k: int) -> float:
         """μ_k = 1/(k+1)."""
@@ -186,24 +179,17 @@ class Rectangular(AbstractProductKernel):
 
 
 @known
-class Triangular(AbstractProductKernel):
+class Triangular(AbstractBoxKernel):
     """κ(t) = 1 − |t|."""
 
-    width: Width = eqx.field(static=True, converter=as_width)
-
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """The difference of two uniform numbers."""
         two = jax.random.uniform(key, (2, dim))
         return two[0] - two[1]
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Σ ln(1 − |u_i|)."""
         return jnp.sum(jnp.log(jnp.maximum(1 - jnp.abs(u), 0.0)))
-
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
 
     def moment(self, k: int) -> float:
         """μ_k = 2/((k+1)(k+2))."""
@@ -215,23 +201,16 @@ class Triangular(AbstractProductKernel):
 
 
 @known
-class Epanechnikov(AbstractProductKernel):
+class Epanechnikov(AbstractBoxKernel):
     """κ(t) = ¾(1 − t²)."""
 
-    width: Width = eqx.field(static=True, converter=as_width)
-
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """The middle one of three uniform numbers on [−1, 1] has exactly this density."""
         return jnp.median(jax.random.uniform(key, (3, dim), minval=-1.0, maxval=1.0), axis=0)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """Σ ln ¾(1 − u_i²)."""
         return jnp.sum(jnp.log(jnp.maximum(0.75 * (1 - u**2), 0.0)))
-
-    @property
-    def reach(self) -> float:
-        """1."""
-        return 1.0
 
     def moment(self, k: int) -> float:
         """μ_k = 3/((k+1)(k+3))."""
@@ -250,21 +229,19 @@ class Gaussian(AbstractProductKernel):
     bounded region cannot use.
     """
 
-    width: Width = eqx.field(static=True, converter=as_width)
     truncation: float | int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
-        """The cut must be positive."""
         if self.truncation is not None and not self.truncation > 0:
             raise ValueError(f"truncation must be a positive multiple; got {self.truncation}.")
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """Normal, or truncated normal, numbers."""
         if self.truncation is None:
             return jax.random.normal(key, (dim,))
         return jax.random.truncated_normal(key, -self.truncation, self.truncation, (dim,))
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """−½Σu² − ln of the normalisation."""
         inside = jnp.all(jnp.abs(u) <= self.reach)
         norm = len(u) * math.log(math.sqrt(2 * math.pi) * self._mass())
@@ -306,17 +283,16 @@ class CustomKernel(AbstractKernel):
         log_standard_density: ln K(u), needed only for reversible steps in Metropolis form.
     """
 
-    width: Width = eqx.field(static=True, converter=as_width)
     draw_standard: Callable[..., Any] = eqx.field(static=True)
     second_moment: Width = eqx.field(static=True, converter=as_width)
     largest: float = eqx.field(static=True, default=1.0)
     log_standard_density: Callable[..., Any] | None = eqx.field(static=True, default=None)
 
-    def draw(self, dim: int, *, key: PRNGKeyArray) -> Float[Array, " theta_dim"]:
+    def draw(self, dim: int, *, key: Key) -> Theta:
         """The user's draw."""
         return jnp.asarray(self.draw_standard(dim, key), jnp.float32)
 
-    def log_density(self, u: Float[Array, " theta_dim"]) -> Float[Array, ""]:
+    def log_density(self, u: Theta) -> Number:
         """The user's density."""
         if self.log_standard_density is None:
             raise TypeError("this use of a CustomKernel needs its log_standard_density.")
@@ -333,6 +309,12 @@ class CustomKernel(AbstractKernel):
         if callable(self.second_moment):
             raise TypeError("second_moment must be a number or one for each parameter.")
         return self.second_moment
+
+
+def find_kernels(tree: Any) -> list[AbstractKernel]:  # noqa: ANN401
+    """All kernels in a method, or in a part of one."""
+    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, AbstractKernel))
+    return [node for node in nodes if isinstance(node, AbstractKernel)]
 
 
 def _number(f: Callable[[Any], Any], t: float) -> float:
@@ -375,8 +357,3 @@ def largest_widths(
         )
     slopes = jax.jit(jax.vmap(jax.jacfwd(kernel.widths, argnums=1)))(x32, theta32)
     return widths.max(axis=0), float(jnp.max(jnp.sum(jnp.abs(slopes), axis=2)))
-
-
-def expand_widths(widths: Sequence[float] | np.ndarray, reach: float) -> np.ndarray:
-    """How far a displacement can go in each direction."""
-    return np.asarray(widths, np.float64) * reach

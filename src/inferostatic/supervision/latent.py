@@ -8,13 +8,13 @@ event and nowhere else.
 """
 
 import dataclasses
-from typing import Any
+import functools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.latent import (
@@ -28,25 +28,33 @@ from ..events.latent import (
 from ..inputs import bad_rows, rounded
 from ..serial import known
 from ..world.priors.prior import AbstractPrior
-from ..world.simulator import Simulator
 from .candidates import CandidateSets
 from .joint_identities import joint_scores, require_identities, some_events
-from .latent_records import JointScoreTarget, PairScoreTarget, RatioPair, SoftCandidateSet
 from .pairs import Independent, LabelledPairs
-from .records import AbstractRecord, CandidateSet, Capability, LabelledPair, Row
+from .records import (
+    AbstractRecord,
+    CandidateSet,
+    Capability,
+    JointScoreTarget,
+    Key,
+    LabelledPair,
+    PairScoreTarget,
+    RatioPair,
+    Row,
+    SoftCandidateSet,
+)
 from .references import ReferencePoint
 from .supervision import (
+    AbstractStoredSupervision,
     AbstractSupervision,
-    Drawn,
     Supply,
     ThetaDistribution,
-    draw_then_supervise,
     plain_supply,
 )
 
 
 @known
-class FromJoint(AbstractSupervision):
+class FromJoint(AbstractStoredSupervision):
     """Another supervision whose label is replaced by, or comes with, the joint ratio.
 
     Attributes:
@@ -60,7 +68,6 @@ class FromJoint(AbstractSupervision):
     ratio: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        """What can be asked of a joint density."""
         assert isinstance(self.of, LabelledPairs | ReferencePoint | CandidateSets)
         assert not (self.ratio and isinstance(self.of, CandidateSets))
 
@@ -73,11 +80,6 @@ class FromJoint(AbstractSupervision):
     def needs_all_events(self) -> bool:
         """Where the other does."""
         return self.of.needs_all_events
-
-    @property
-    def reads_x(self) -> bool:
-        """Where the other does."""
-        return self.of.reads_x
 
     def supply(self, events: Events) -> Supply:
         """The events with the latent arrays that are read."""
@@ -107,12 +109,10 @@ class FromJoint(AbstractSupervision):
         names = (LOG_JOINT_RATIO, PARTNER)
         pairs = {name: events.latent[name] for name in names}
         # Weights that make the label fair; scores are a matter of events that follow the prior.
-        require_identities(_replace_latent(events, pairs, supply.weight))
+        require_identities(dataclasses.replace(events, latent=pairs, weight=supply.weight))
         return with_latent(supply, events, names, None)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """The other's record, with what the latent variables say."""
         if distribution.joint is None:
             # Against a reference, θ1 is the reference; otherwise a coin says which is θ1.
@@ -120,7 +120,7 @@ class FromJoint(AbstractSupervision):
             from_1 = row.is_reference > 0 if fixed else jax.random.bernoulli(key)
             return self._build_record(*_stored_pair(row, from_1))
         record = self.of.supervise(row, distribution, key=key)
-        joint = _at_row(distribution.joint, row)
+        joint = functools.partial(distribution.joint.log_prob, row.x, row.latent)
         if isinstance(record, CandidateSet):
             log_prob = jax.vmap(joint)(record.thetas)
             return SoftCandidateSet(
@@ -136,15 +136,9 @@ class FromJoint(AbstractSupervision):
             return pair
         return RatioPair(pair=pair, log_joint_ratio=log_ratio, weight=pair.weight)
 
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Events at θ ~ π with one fixed record each; the simulator must be latent-aware."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
-
 
 @known
-class JointScore(AbstractSupervision):
+class JointScore(AbstractStoredSupervision):
     """The joint score as a target for the score.
 
     Attributes:
@@ -171,11 +165,6 @@ class JointScore(AbstractSupervision):
             self.pairs is not None and self.pairs.needs_all_events
         )
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the pairs do."""
-        return self.pairs is not None and self.pairs.reads_x
-
     def supply(self, events: Events) -> Supply:
         """The events, or those at the reference, with what the joint score is computed from."""
         if self.reference is not None:
@@ -192,7 +181,7 @@ class JointScore(AbstractSupervision):
             names = (self._score_off_reference(events),)
         if joint is None:
             scores = {JOINT_SCORE: off_reference.latent[names[0]]}
-            off_reference = _replace_latent(off_reference, scores, off_reference.weight)
+            off_reference = dataclasses.replace(off_reference, latent=scores)
         require_identities(off_reference)
         unit = self._unit(supply.distribution.prior, events)
         return with_latent(supply, events, names, joint, unit)
@@ -228,16 +217,14 @@ class JointScore(AbstractSupervision):
             spread = joint_scores(some_events(events)).std(axis=0)
             return (1 / np.where(spread > 0, spread, 1.0)).astype(np.float32)
         assert self.unit is not None
-        if len(self.unit) not in (1, dim) or not all(u > 0 for u in self.unit):
+        if len(self.unit) not in (1, dim) or not all(0 < u < np.inf for u in self.unit):
             raise ValueError(
                 f"unit must be one positive number, or one for each of the {dim} parameters; got "
                 f"{rounded(self.unit)}."
             )
         return np.broadcast_to(np.asarray(self.unit, np.float32), (dim,)).copy()
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """The joint score at the θ that made the event."""
         taught = jnp.ones(())
         if JOINT_SCORE in row.latent:
@@ -253,16 +240,6 @@ class JointScore(AbstractSupervision):
         pair = self.pairs.supervise(row, distribution, key=key)
         assert isinstance(pair, LabelledPair)
         return PairScoreTarget(pair=pair, target=target, unit=unit, weight=taught * pair.weight)
-
-    def draw(
-        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
-    ) -> Drawn:
-        """Events at θ ~ π, or at the reference; the simulator must be latent-aware."""
-        return draw_then_supervise(self, simulator, prior, n, seed=seed, show=show)
-
-
-def _at_row(joint: AbstractJoint, row: Row) -> Any:  # noqa: ANN401
-    return lambda theta: joint.log_prob(row.x, row.latent, theta)
 
 
 def _stored_pair(row: Row, from_1: Array) -> tuple[LabelledPair, Array]:
@@ -304,19 +281,6 @@ def _require_stored_pairs(events: Events, reference: ReferencePoint) -> None:
         )
 
 
-def _replace_latent(events: Events, arrays: dict[str, np.ndarray], weight: np.ndarray) -> Events:
-    """The events with these latent arrays alone, and these weights."""
-    return Events(
-        x=events.x,
-        theta=events.theta,
-        weight=weight,
-        latent=arrays,
-        prior=events.prior,
-        x_names=events.x_names,
-        theta_names=events.theta_names,
-    )
-
-
 def _drop_reference(events: Events, supervision: AbstractSupervision | None) -> Events:
     """The events whose θ follow the prior: all but those at a reference."""
     if isinstance(supervision, ReferencePoint):
@@ -334,13 +298,5 @@ def _select_reference(events: Events, reference: tuple[float, ...]) -> Events:
             "pool.events(point, n, seed=…); or learn the score at every θ: ist.SALLY() without a "
             "reference."
         )
-    here = events[there]
     # The prior of the other events' θ says nothing of these.
-    return Events(
-        x=here.x,
-        theta=here.theta,
-        weight=here.weight,
-        latent=here.latent,
-        x_names=events.x_names,
-        theta_names=events.theta_names,
-    )
+    return dataclasses.replace(events[there], prior=None)

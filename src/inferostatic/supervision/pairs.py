@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.simulate import simulate_first
@@ -25,7 +25,7 @@ from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior, Uniform, reflect
 from ..world.simulator import Simulator
 from .kernels import AbstractKernel
-from .records import Capability, LabelledPair, Row
+from .records import Capability, Event, Key, LabelledPair, Row, Theta
 from .supervision import (
     AbstractSupervision,
     Drawn,
@@ -40,13 +40,8 @@ MOST_POINTS = 4096
 
 
 def kernel_step(
-    prior: AbstractPrior,
-    kernel: AbstractKernel,
-    theta: Float[Array, " theta_dim"],
-    x: Float[Array, " x_dim"] | None = None,
-    *,
-    key: PRNGKeyArray,
-) -> Float[Array, " theta_dim"]:
+    prior: AbstractPrior, kernel: AbstractKernel, theta: Theta, x: Event | None = None, *, key: Key
+) -> Theta:
     """A step with the given kernel that is reversible with respect to `prior`.
 
     Uniform box and constant width: folded back at the walls. Stored points: a Metropolis move
@@ -69,12 +64,7 @@ def kernel_step(
 
 
 def _step_among_points(
-    prior: Discrete,
-    kernel: AbstractKernel,
-    theta: Array,
-    x: Array | None,
-    *,
-    key: PRNGKeyArray,
+    prior: Discrete, kernel: AbstractKernel, theta: Array, x: Array | None, *, key: Key
 ) -> Array:
     """Propose point b with probability ∝ π_b K(b|a), accept with Z(a)/Z(b) (and K's ratio)."""
     points, log_mass = jnp.asarray(prior.points), jnp.log(jnp.asarray(prior.probability))
@@ -103,17 +93,12 @@ def _step_among_points(
 class AbstractPairs(eqx.Module):
     """A joint distribution of (θ0, θ1), and the reversible partner of a stored θ."""
 
-    @property
     @abc.abstractmethod
-    def reads_x(self) -> bool:
-        """Whether a partner depends on the observables of the event."""
-
-    @abc.abstractmethod
-    def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
+    def pair(self, prior: AbstractPrior, *, key: Key) -> tuple[Array, Array]:
         """(θ0, θ1) for the flowchart."""
 
     @abc.abstractmethod
-    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: PRNGKeyArray) -> Array:
+    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: Key) -> Array:
         """A partner for a stored θ such that the pair is exchangeable."""
 
 
@@ -121,17 +106,12 @@ class AbstractPairs(eqx.Module):
 class Independent(AbstractPairs):
     """θ0 and θ1 independent, each from the prior (`eq:pi_pair_iid`): CARL."""
 
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
-
-    def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
+    def pair(self, prior: AbstractPrior, *, key: Key) -> tuple[Array, Array]:
         """Two draws."""
         first, second = jax.random.split(key)
         return prior.draw(key=first), prior.draw(key=second)
 
-    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: PRNGKeyArray) -> Array:
+    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: Key) -> Array:
         """Another draw."""
         del theta, x
         return prior.draw(key=key)
@@ -143,12 +123,7 @@ class KernelPairs(AbstractPairs):
 
     kernel: AbstractKernel
 
-    @property
-    def reads_x(self) -> bool:
-        """Where the kernel's width depends on it."""
-        return self.kernel.depends_on_x
-
-    def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
+    def pair(self, prior: AbstractPrior, *, key: Key) -> tuple[Array, Array]:
         """One from the prior, one displaced, in random order."""
         start, move, swap = jax.random.split(key, 3)
         theta = prior.draw(key=start)
@@ -156,7 +131,7 @@ class KernelPairs(AbstractPairs):
         swapped = jax.random.bernoulli(swap)
         return jnp.where(swapped, other, theta), jnp.where(swapped, theta, other)
 
-    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: PRNGKeyArray) -> Array:
+    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: Key) -> Array:
         """A π-reversible step."""
         return kernel_step(prior, self.kernel, theta, x, key=key)
 
@@ -174,12 +149,7 @@ class CustomPairs(AbstractPairs):
     draw_pair: Callable[..., Any] | None = eqx.field(static=True, default=None)
     draw_partner: Callable[..., Any] | None = eqx.field(static=True, default=None)
 
-    @property
-    def reads_x(self) -> bool:
-        """No: a partner is drawn from θ alone."""
-        return False
-
-    def pair(self, prior: AbstractPrior, *, key: PRNGKeyArray) -> tuple[Array, Array]:
+    def pair(self, prior: AbstractPrior, *, key: Key) -> tuple[Array, Array]:
         """The user's pair."""
         del prior
         if self.draw_pair is None:
@@ -187,7 +157,7 @@ class CustomPairs(AbstractPairs):
         first, second = _trace(self.draw_pair, key)
         return jnp.asarray(first, jnp.float32), jnp.asarray(second, jnp.float32)
 
-    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: PRNGKeyArray) -> Array:
+    def partner(self, theta: Array, x: Array, prior: AbstractPrior, *, key: Key) -> Array:
         """The user's partner."""
         del x, prior
         if self.draw_partner is None:
@@ -221,19 +191,12 @@ class LabelledPairs(AbstractSupervision):
         """No: each event is asked about for itself."""
         return False
 
-    @property
-    def reads_x(self) -> bool:
-        """Where partners depend on it."""
-        return self.pairs.reads_x
-
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
         require_several_points(events)
         return plain_supply(events)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> LabelledPair:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> LabelledPair:
         """A partner, and a fair coin for which of the two is called θ0."""
         move, flip = jax.random.split(key)
         partner = self.pairs.partner(row.theta, row.x, distribution.prior, key=move)

@@ -136,7 +136,7 @@ class Approximation:
     density_ratio: np.ndarray
 
 
-def concatenate(parts: list[Approximation]) -> Approximation:
+def merge(parts: list[Approximation]) -> Approximation:
     """Those of several sets of events, joined."""
     names = [field.name for field in dataclasses.fields(Approximation)]
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}

@@ -4,10 +4,12 @@ The reference class needs as much total weight as the rest, and the θ that a re
 paired with must follow the prior of the other events' θ; both are arranged here.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.simulate import simulate_first
@@ -18,13 +20,14 @@ from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import Simulator
 from .pairs import draw_labelled
-from .records import Capability, LabelledPair, ReferenceLabel, Row
+from .records import Capability, Key, LabelledPair, ReferenceLabel, Row
 from .supervision import (
     AbstractSupervision,
     Drawn,
     Supply,
     ThetaDistribution,
     find_prior,
+    plain_rows,
     trusted_region,
     warn_of_one_point,
 )
@@ -46,14 +49,23 @@ def _balance(rows: Row, weight: np.ndarray, distribution: ThetaDistribution) -> 
     return Supply(rows, np.where(reference, weight * (ours / theirs), weight), distribution)
 
 
-def _fill(row: Row, distribution: ThetaDistribution, key: PRNGKeyArray) -> tuple[Array, Array]:
+def _fill(row: Row, distribution: ThetaDistribution, key: Key) -> tuple[Array, Array]:
     """θ of the row, or a fresh one from the prior for a reference event; and the label."""
     theta = jnp.where(row.is_reference > 0, distribution.prior.draw(key=key), row.theta)
     return theta, row.is_reference
 
 
+class AbstractReference(AbstractSupervision):
+    """Every θ against something else, whose class needs as much weight as the other."""
+
+    @property
+    def needs_all_events(self) -> bool:
+        """Yes: the weights of both classes are balanced beforehand."""
+        return True
+
+
 @known
-class ReferencePoint(AbstractSupervision):
+class ReferencePoint(AbstractReference):
     """Every θ against one parameter point θ_ref."""
 
     theta_ref: tuple[float, ...] = eqx.field(static=True)
@@ -62,16 +74,6 @@ class ReferencePoint(AbstractSupervision):
     def capability(self) -> Capability:
         """The log ratio."""
         return Capability.LOG_RATIO
-
-    @property
-    def needs_all_events(self) -> bool:
-        """Yes: the weights of both classes are balanced beforehand."""
-        return True
-
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
 
     def _point(self, dim: int) -> np.ndarray:
         if len(self.theta_ref) != dim:
@@ -101,18 +103,13 @@ class ReferencePoint(AbstractSupervision):
         if isinstance(prior, Discrete):
             prior = others.stored_prior()
         low, high = trusted_region(prior, events.theta)
-        rows = Row(
-            x=jnp.asarray(events.x, jnp.float32),
-            theta=jnp.asarray(events.theta, jnp.float32),
-            is_reference=jnp.asarray(reference, jnp.float32),
-        )
+        labels = jnp.asarray(reference, jnp.float32)
+        rows = dataclasses.replace(plain_rows(events), is_reference=labels)
         # The reference point is evaluated too, so it belongs to the region.
         distribution = ThetaDistribution(prior, np.minimum(low, point), np.maximum(high, point))
         return _balance(rows, events.weight, distribution)
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> LabelledPair:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> LabelledPair:
         """(θ, θ_ref, y)."""
         theta, label = _fill(row, distribution, key)
         reference = jnp.asarray(self.theta_ref, theta.dtype)
@@ -129,7 +126,7 @@ class ReferencePoint(AbstractSupervision):
 
 
 @known
-class ReferenceSample(AbstractSupervision):
+class ReferenceSample(AbstractReference):
     """Every θ against a sample of events from any density p_ref(x)."""
 
     x: np.ndarray
@@ -140,16 +137,6 @@ class ReferenceSample(AbstractSupervision):
     def capability(self) -> Capability:
         """The potential, which becomes ln p(x; θ) − ln p_ref(x)."""
         return Capability.POTENTIAL
-
-    @property
-    def needs_all_events(self) -> bool:
-        """Yes: the weights of both classes are balanced beforehand."""
-        return True
-
-    @property
-    def reads_x(self) -> bool:
-        """No."""
-        return False
 
     def stored_fields(self) -> dict[str, np.ndarray]:
         """A saved model does not carry the reference events: an empty sample stands for them."""
@@ -181,9 +168,7 @@ class ReferenceSample(AbstractSupervision):
         weight = np.concatenate([events.weight, self.weight])
         return _balance(rows, weight, ThetaDistribution(prior, low, high))
 
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> ReferenceLabel:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> ReferenceLabel:
         """(θ, y)."""
         theta, label = _fill(row, distribution, key)
         return ReferenceLabel(theta=theta, label=label, weight=jnp.ones(()))

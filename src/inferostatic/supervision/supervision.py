@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.latent import AbstractJoint
@@ -22,7 +22,8 @@ from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import Simulator
-from .records import AbstractRecord, Capability, Row
+from .kernels import find_kernels
+from .records import AbstractRecord, Capability, Key, Row
 
 #: More distinct θ than this look like draws from an unknown continuous prior.
 FINITE_SET = 1000
@@ -82,21 +83,20 @@ class AbstractSupervision(eqx.Module):
         """
 
     @property
-    @abc.abstractmethod
     def reads_x(self) -> bool:
         """Whether `supervise` looks at the observables of a row, beyond what a joint density does.
 
-        Where not, batches need not carry them beside their features.
+        By default, whether the width of a kernel does. Where not, batches need not carry them
+        beside their features.
         """
+        return any(kernel.depends_on_x for kernel in find_kernels(self))
 
     @abc.abstractmethod
     def supply(self, events: Events) -> Supply:
         """Check that these stored events can be used, and lay them out."""
 
     @abc.abstractmethod
-    def supervise(
-        self, row: Row, distribution: ThetaDistribution, *, key: PRNGKeyArray
-    ) -> AbstractRecord:
+    def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> AbstractRecord:
         """A fresh record for one stored event."""
 
     @abc.abstractmethod
@@ -104,6 +104,22 @@ class AbstractSupervision(eqx.Module):
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
     ) -> Drawn:
         """`n` events and fixed records by the flowchart of this supervision."""
+
+
+class AbstractStoredSupervision(AbstractSupervision):
+    """A way of asking whose flowchart is that of stored events: simulate at θ ~ π, then ask."""
+
+    def draw(
+        self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
+    ) -> Drawn:
+        """Events at θ ~ π with one fixed record each."""
+        theta = draw_points(prior, n, Stream(seed, Purpose.DRAW_THETA))
+        stream = Stream(seed, Purpose.DRAW)
+        events = simulated_events(simulator, theta, prior, stream, progress_bar=show)
+        supply = self.supply(events)
+        keys = jax.random.split(Stream(seed, Purpose.DRAW_RECORDS).key(), n)
+        record = supervise_many(self, supply.rows, supply.distribution, keys)
+        return Drawn(events.x, record, events.x_names)
 
 
 def find_prior(events: Events) -> AbstractPrior:
@@ -195,30 +211,11 @@ def warn_of_one_point(events: Events, learned: str) -> None:
         )
 
 
-def plain_supply(events: Events) -> Supply:
+def plain_supply(events: Events, prior: AbstractPrior | None = None) -> Supply:
     """Rows, weights and distribution of events that need no further preparation."""
-    prior = find_prior(events)
+    prior = find_prior(events) if prior is None else prior
     low, high = trusted_region(prior, events.theta)
     return Supply(plain_rows(events), events.weight, ThetaDistribution(prior, low, high))
-
-
-def draw_then_supervise(
-    supervision: AbstractSupervision,
-    simulator: Simulator,
-    prior: AbstractPrior,
-    n: int,
-    *,
-    seed: int,
-    show: bool | None,
-) -> Drawn:
-    """Simulate at θ ~ π, then draw one fixed record for each event."""
-    theta = draw_points(prior, n, Stream(seed, Purpose.DRAW_THETA))
-    stream = Stream(seed, Purpose.DRAW)
-    events = simulated_events(simulator, theta, prior, stream, progress_bar=show)
-    supply = supervision.supply(events)
-    keys = jax.random.split(Stream(seed, Purpose.DRAW_RECORDS).key(), n)
-    record = supervise_many(supervision, supply.rows, supply.distribution, keys)
-    return Drawn(events.x, record, events.x_names)
 
 
 @eqx.filter_jit

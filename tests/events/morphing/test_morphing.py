@@ -169,8 +169,8 @@ def test_the_condition_number_does_not_depend_on_units():
         (dict(powers=[[0.5, 0]]), "whole numbers"),
         (dict(powers=[[-1, 0]]), "whole numbers"),
         (dict(powers=[[0, 0], [0, 0]]), "listed once"),
-        (dict(rates=np.ones(5)), "rates must be 6 positive numbers"),
-        (dict(rates=-np.ones(6)), "rates must be 6 positive numbers"),
+        (dict(rates=np.ones(5)), "rates must be 6 positive finite numbers"),
+        (dict(rates=-np.ones(6)), "rates must be 6 positive finite numbers"),
     ],
 )
 def test_wrong_arguments(arguments, words):

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from inferostatic.inference.calibrated.mean_test import MeanTest
-from inferostatic.inference.calibrated.observed_data import ObservedData
-from inferostatic.inference.calibrated.response_model import (
+from inferostatic.estimator.response_model import (
     MeanResponse,
     PolynomialCoordinates,
     SmoothCovariance,
 )
-from inferostatic.inference.polynomials import list_degrees
+from inferostatic.inference.calibrated.mean_test import MeanTest
+from inferostatic.inference.calibrated.observed_data import ObservedData
+from inferostatic.polynomials import list_degrees
 
 SLOPES = np.array([[2.0, 0.5], [-0.3, 1.0]])
 LOW, HIGH = np.array([-5.0, -5.0]), np.array([5.0, 5.0])
@@ -90,7 +90,7 @@ def test_fixing_all_parameters_profiles_nothing() -> None:
 def test_a_contour_is_the_ellipse() -> None:
     test = linear()
     theta, _ = test.solve(np.zeros(2))
-    outline = test.trace_outline(0, 1, 6.0, theta, 12) - theta
+    outline = test.trace_outline([0, 1], 6.0, theta, 12) - theta
     inverse = np.linalg.inv(test.covariance(theta))
     np.testing.assert_allclose(np.einsum("na,ab,nb->n", outline, inverse, outline), 6.0, rtol=0.01)
 

@@ -1,6 +1,8 @@
 """Confidence sets against closed forms, and with estimators that are wrong on purpose."""
 
+import dataclasses
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,10 +11,11 @@ from scipy import optimize, stats
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal, gaussian
 from inferostatic.inference.confidence.confidence_set import confidence_set
-from inferostatic.inference.confidence.lattice import hull, lattice
+from inferostatic.inference.confidence.method import AbstractConfidenceMethod, AbstractPointTest
 from inferostatic.inference.confidence.observed_fit import fit_observed
 from inferostatic.inference.confidence.toy_fits import ToyFitter
 from inferostatic.inference.confidence.toys import make_toy_maker
+from inferostatic.inference.lattice import hull, lattice
 from inferostatic.inference.likelihood.model import DataSets
 
 DIRICHLET = ist.toys.Dirichlet(3)
@@ -245,6 +248,34 @@ def test_the_hull_is_interpolated_and_says_where_it_is_cut():
     assert hull(axes, size, 1.2, (np.array([-3.0, -1.0]), np.array([3.0, 1.0])))[1] == []
 
 
+class AcceptingTest(AbstractPointTest):
+    def p_values(self, statistic, theta, indices, *, show):
+        return np.ones(len(statistic))
+
+    def notes(self):
+        return []
+
+
+@dataclasses.dataclass(frozen=True)
+class AcceptEverything(AbstractConfidenceMethod):
+    name: ClassVar[str] = "everything"
+    random: ClassVar[bool] = True
+    trusts_potential: ClassVar[bool] = False
+
+    def prepare(self, likelihood, observed, *, seed):
+        return AcceptingTest()
+
+
+def test_a_grid_that_never_holds_the_set_is_still_the_one_that_was_tested():
+    """The lattice is widened a few times and then kept, with the axes of its own points."""
+    x = np.random.default_rng(5).normal(size=(20_000, 1))
+    result = confidence_set(MEAN, x, AcceptEverything())
+    assert result.axes is not None
+    assert result.axes[0][0] > -8.0
+    np.testing.assert_array_equal(result.points, lattice(result.axes))
+    np.testing.assert_array_equal(result.theta, result.points)
+
+
 # Bad input.
 
 
@@ -252,13 +283,13 @@ def test_questions_to_a_set_that_make_no_sense_are_refused():
     estimator = MEANS
     x = np.zeros((60, 2))
     result = confidence_set(estimator, x, grid=[[0.0, 0.0]])
-    with pytest.raises(ValueError, match="one value for each of theta0, theta1"):
+    with pytest.raises(ValueError, match="a value for each of theta0, theta1"):
         result.p_value_at([0.0])
     with pytest.raises(ValueError, match="must lie in the trained region"):
         result.contains([0.0, 9.0])
     far = confidence_set(estimator, x, grid=[[2.0, 2.0]])
     with pytest.warns(UserWarning, match="no point of the grid is accepted"):
-        assert np.isnan(far.interval()).all()
+        assert np.isnan(far.hull()).all()
     assert "no point accepted" in repr(far)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

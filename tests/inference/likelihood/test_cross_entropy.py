@@ -50,12 +50,8 @@ def test_loss_and_gradients_are_those_of_the_exact_ratio():
     w, w_reference = np.linspace(-0.2, 2, 90), np.linspace(0.5, 1, 130)
     with float64():
         models = (in_float64(DIRICHLET.model),)
-    loss = CrossEntropy(
-        EventTerms(models, x, reference=REFERENCE),
-        EventTerms(models, x_reference, reference=REFERENCE),
-        w,
-        w_reference,
-    )
+    samples = [EventTerms(models, rows, reference=REFERENCE) for rows in (x, x_reference)]
+    loss = CrossEntropy(samples, [w, w_reference])
     theta, step = np.array([1.2, 3.3, 3.1]), 1e-5
     value, gradient = loss.loss_and_gradient(theta)
     assert value == pytest.approx(exact_loss(theta, x, x_reference, w, w_reference), rel=1e-10)

@@ -25,7 +25,7 @@ from inferostatic.learning.dataset import build
 from inferostatic.learning.dataset import files as files_module
 from inferostatic.learning.dataset.build import build_dataset
 from inferostatic.learning.dataset.dataset import Split
-from inferostatic.learning.dataset.epoch import Epoch
+from inferostatic.learning.dataset.examples import Epoch
 from inferostatic.learning.dataset.files import (
     Chunks,
     FileDataset,
@@ -38,6 +38,7 @@ from inferostatic.learning.dataset.memory import split_rows
 from inferostatic.learning.defaults import trials
 from inferostatic.learning.losses import SquaredError
 from inferostatic.learning.methods import Method
+from inferostatic.learning.training.members import LearningProblem
 from inferostatic.models.features.columns import odd_columns
 from inferostatic.models.features.feature_map import Affine, IdentityMap
 from inferostatic.supervision.records import Capability, Row, ScoreTarget
@@ -258,7 +259,8 @@ def test_choices_are_made_on_a_part_in_memory(count: int) -> None:
     number = np.arange(count, dtype=np.float64)[:, None]
     supply = stored(number, -number)
     split = supply.split(0.1, 1)
-    part, within = trials.select_trial_events(supply, split)
+    problem = trials.select_trial_events(LearningProblem(ist.KCE(), supply, split, 1))
+    part, within = problem.dataset, problem.split
     assert part.x.dtype == np.float32
     assert len(within.train) == trials.TRY_ON
     assert part.in_memory

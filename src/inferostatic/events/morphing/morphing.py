@@ -19,7 +19,18 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ...inputs import Input, as_floats, as_rows, bad_rows, require_finite, rounded, warn_user
+from ...inputs import (
+    Input,
+    as_count,
+    as_floats,
+    as_number,
+    as_rows,
+    bad_rows,
+    kind_of,
+    require_finite,
+    rounded,
+    warn_user,
+)
 from ...polynomials import list_powers
 from ...serial import known
 from ..latent import AbstractJoint, Latent
@@ -94,19 +105,26 @@ class Morphing(AbstractJoint):
         points = as_rows(benchmarks, "benchmarks", columns=self.powers.shape[1])
         self.benchmarks = points.astype(np.float64)
         require_finite(self.benchmarks, "benchmarks", "Give finite parameters.")
+        if len(points) == 0:
+            raise ValueError("benchmarks has no rows; give the points whose weights are known.")
         self.degree = int(self.powers.max())
         self.centre, self.scale = choose_standardisation(self.powers, self.benchmarks)
         self.inverse, self.condition = solve_components(self.terms(self.benchmarks), self.powers)
         self.rates = self.rate_components = None
         if rates is not None:
             self.rates = as_floats(rates, "rates").astype(np.float64)
-            if self.rates.shape != (len(self.benchmarks),) or not (self.rates > 0).all():
+            if (
+                self.rates.shape != (len(self.benchmarks),)
+                or not ((self.rates > 0) & (self.rates < np.inf)).all()
+            ):
                 raise ValueError(
-                    f"rates must be {len(self.benchmarks)} positive numbers, one for each "
+                    f"rates must be {len(self.benchmarks)} positive finite numbers, one for each "
                     f"benchmark; got {rounded(self.rates)}."
                 )
             self.rate_components = self.inverse @ self.rates
-        self.nuisances, self.response = int(nuisances), response
+        if not isinstance(response, RateResponse | None):
+            raise TypeError(f"response is filled in by with_sample; got {kind_of(response)}.")
+        self.nuisances, self.response = as_count(nuisances, "nuisances", least=0), response
 
     def __repr__(self) -> str:
         """One line."""
@@ -133,7 +151,15 @@ class Morphing(AbstractJoint):
                 f"highest must hold one power for each of the {rows.shape[1]} parameters; got "
                 f"{list(highest)}."
             )
-        powers = list_powers(rows.shape[1], degree, highest)
+        limits = None if highest is None else [as_count(h, "highest", least=0) for h in highest]
+        total = as_count(degree, "degree", least=0)
+        powers = list_powers(rows.shape[1], total, limits, most=len(rows) + 1)
+        if len(powers) > len(rows):
+            raise ValueError(
+                f"a polynomial of degree {degree} in {rows.shape[1]} parameters has more "
+                f"components than the {len(rows)} benchmarks determine. Add benchmarks, or lower "
+                "the degree or the powers of single parameters (highest=)."
+            )
         return cls(powers, rows, rates=rates, nuisances=nuisances)
 
     def stored_fields(self) -> dict[str, Any]:
@@ -231,6 +257,7 @@ class Morphing(AbstractJoint):
             nuisance: `nuisance_exponents(…)` of its events.
             reach: largest |ν| at which the rate will be asked for.
         """
+        reach = as_number(reach, "reach", above=0)
         table = self._weights(weights)
         exponents = self._exponents(nuisance, len(table))
         totals = table.sum(axis=0)

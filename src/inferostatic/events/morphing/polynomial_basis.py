@@ -8,15 +8,19 @@ from ...inputs import Input, as_rows, rounded
 #: Largest condition number of a basis: it multiplies the relative errors of the weights.
 LARGEST_CONDITION = 1e6
 
+#: Largest power of a parameter: a rate is of the second or fourth, and float64 bears few more.
+MOST_POWER = 100
+
 
 def as_powers(powers: Input) -> ndarray:
     """Exponents of each component, checked, as whole numbers of shape (C, d)."""
     table = as_rows(powers, "powers", of="parameters")
-    whole = np.rint(table).astype(np.int64)
-    if not (whole == table).all() or (whole < 0).any() or table.size == 0:
+    whole = np.rint(np.nan_to_num(table, nan=-1.0, posinf=-1.0)).astype(np.int64)
+    allowed = (whole == table) & (whole >= 0) & (whole <= MOST_POWER)
+    if not allowed.all() or table.size == 0:
         raise ValueError(
-            "powers must be whole numbers of at least 0, one row for each component and one "
-            f"column for each parameter; got {rounded(table)}."
+            f"powers must be whole numbers from 0 to {MOST_POWER}, one row for each component and "
+            f"one column for each parameter; got {rounded(table)}."
         )
     if len(np.unique(whole, axis=0)) < len(whole):
         raise ValueError(f"every component may be listed once; got powers {whole.tolist()}.")

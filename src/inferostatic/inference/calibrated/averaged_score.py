@@ -7,7 +7,7 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...estimator.history import Region
-from ...inputs import kind_of
+from ..arguments import as_estimators, common_region
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,25 +26,9 @@ class AveragedScore:
     @classmethod
     def of(cls, estimators: Any) -> "AveragedScore":  # noqa: ANN401
         """Of an estimator, or a list of them, in the region where all were trained."""
-        each = tuple(estimators) if isinstance(estimators, list | tuple) else (estimators,)
-        if not each:
-            raise ValueError("a calibrated fit needs at least one estimator; got an empty list.")
-        for estimator in each:
-            if not isinstance(estimator, Estimator | ScoreEstimator):
-                raise TypeError(
-                    "a calibrated fit needs an estimator that offers a score (a potential or a "
-                    f"direct score network); got {kind_of(estimator)}."
-                )
-        for estimator in each:
-            same = estimator.theta_names == each[0].theta_names
-            if not same or estimator.x_names != each[0].x_names:
-                raise ValueError(
-                    "the estimators differ in their observables or parameters; give several only "
-                    "if they were trained on events of the same columns, as ist.cross_fit does."
-                )
-        low = np.max([np.asarray(one.region.theta_low, np.float64) for one in each], axis=0)
-        high = np.min([np.asarray(one.region.theta_high, np.float64) for one in each], axis=0)
-        return cls(each, low, high)
+        need = "a calibrated fit needs an estimator that offers a score"
+        each = as_estimators(estimators, (Estimator, ScoreEstimator), need)
+        return cls(each, *common_region(each))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from ..arguments import (
     as_level,
     parameter_index,
     parameter_indices,
+    read_point,
 )
 from ..chi_square import chi2_quantile
 from ..likelihood.likelihood import Likelihood
@@ -93,11 +94,7 @@ class CalibratedFit:
             parameters: those that are fixed there, by name or index; the others are chosen as the
                 data like them best. All by default.
         """
-        point = np.asarray(theta, np.float64)
-        if point.shape != self.theta.shape:
-            raise ValueError(
-                f"theta must be one point of {len(self.names)} parameters; got shape {point.shape}."
-            )
+        point = read_point(theta, self.names)
         chosen = range(len(self.names)) if parameters is None else parameters
         fixed = sorted(parameter_indices(chosen, self.names))
         for j in set(fixed) - set(self._test.free):
@@ -110,25 +107,21 @@ class CalibratedFit:
 
     def interval(self, level: float = ONE_SIGMA) -> np.ndarray:
         """Confidence interval of each parameter, shape (d, 2), the others profiled."""
-        bound = chi2_quantile(as_level(level), 1)
-        return np.array(
-            [self._test.find_ends(j, bound, self.theta) for j in range(len(self.theta))]
-        )
+        bound, each = chi2_quantile(as_level(level), 1), range(len(self.theta))
+        return np.array([self._test.find_ends(j, bound, self.theta) for j in each])
 
     def contour(
         self, first: Parameter, second: Parameter, level: float = ONE_SIGMA, *, points: int = 60
     ) -> np.ndarray:
         """Outline of the confidence region of two parameters, shape (points, 2)."""
         bound = chi2_quantile(as_level(level), 2)
-        i, j = parameter_index(first, self.names), parameter_index(second, self.names)
-        if i == j:
+        pair = [parameter_index(one, self.names) for one in (first, second)]
+        if pair[0] == pair[1]:
             raise ValueError(f"contour takes two different parameters; got {first!r} twice.")
-        for parameter in (i, j):
-            if parameter not in self._test.free:
-                raise ValueError(
-                    f"contour takes two free parameters; {self.names[parameter]} was fixed."
-                )
-        return self._test.trace_outline(i, j, bound, self.theta, points)
+        for j in pair:
+            if j not in self._test.free:
+                raise ValueError(f"contour takes two free parameters; {self.names[j]} was fixed.")
+        return self._test.trace_outline(pair, bound, self.theta, points)
 
     def summary(self, level: float = ONE_SIGMA) -> str:
         """A table of the parameters, with the p-value of the fit."""
@@ -174,7 +167,7 @@ def calibrated_fit(
     the first estimate; without them, that range is the trained region.
 
     Args:
-        likelihood: `ist.Likelihood(estimator, x, …)` with weights, constraints, fixed parameters
+        likelihood: `ist.Likelihood(estimator, x, …)` with weights, rate, constraints, fixed values
             and bounds; or in its place a trained potential or score network, or several that were
             trained on different events, followed by `x`.
         x: observed events, shape (n, D), all made at one unknown θ.
@@ -192,11 +185,11 @@ def calibrated_fit(
         )
     estimators: Any = likelihood
     if isinstance(likelihood, Likelihood):
-        estimators = _estimators_of(likelihood, x)
+        estimators = estimators_of(likelihood, x)
     calibration = _as_calibration(estimators, events)
     score = AveragedScore.of(estimators) if calibration is None else calibration.score
     if isinstance(likelihood, Likelihood):
-        data = _data_of(likelihood)
+        data = data_of(likelihood)
     elif x is None:
         raise TypeError("calibrated_fit takes a likelihood, or an estimator and events x.")
     else:
@@ -211,40 +204,34 @@ def calibrated_fit(
     )
 
 
-def _estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
+def estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
+    """Those of the one channel, whose events it holds already."""
     if x is not None:
         raise TypeError("the likelihood holds the observed events already; leave out x.")
-    channel, *others = likelihood.model.channels
-    if others:
-        raise ValueError("calibrated_fit takes one channel; fit the channels one by one.")
-    if channel.rate is not None:
-        raise ValueError(
-            "calibrated_fit compares means of scores and uses no rate; leave it out, or use "
-            "ist.confidence_set with ist.Neyman(simulator), which covers with a rate as well."
-        )
+    if len(likelihood.model.channels) > 1:
+        raise ValueError("a calibration takes one channel; fit the channels one by one.")
     return list(likelihood.estimators)
 
 
-def _data_of(likelihood: Likelihood) -> ObservedData:
-    """Observed events, and what the user set of bounds, fixed values and constraints."""
+def data_of(likelihood: Likelihood) -> ObservedData:
+    """Observed events, their rate, and what the user set of bounds, values and constraints."""
     # The trained region is no bound here: events may be simulated beyond it.
-    low, high = np.nan_to_num(likelihood.bounds[0], nan=-np.inf), likelihood.bounds[1]
-    high = np.nan_to_num(high, nan=np.inf)
-    held, constraints = ~likelihood.free, likelihood.model.constraints
+    low, high = likelihood.bounds
+    low = np.where(likelihood.free, np.nan_to_num(low, nan=-np.inf), likelihood.low)
+    high = np.where(likelihood.free, np.nan_to_num(high, nan=np.inf), likelihood.high)
+    known, data = likelihood.model.constraints, likelihood.data
     return ObservedData(
-        x=likelihood.data.x[0][0],
-        weight=likelihood.data.weight[0][0],
-        low=np.where(held, likelihood.low, low),
-        high=np.where(held, likelihood.high, high),
-        constraint_mean=constraints.mean,
-        constraint_precision=constraints.precision,
+        data.x[0][0],
+        data.weight[0][0],
+        low,
+        high,
+        known.mean,
+        known.precision,
+        likelihood.model.channels[0].rate,
     )
 
 
-def _as_calibration(
-    estimator: Any,  # noqa: ANN401
-    events: Any,  # noqa: ANN401
-) -> ScoreCalibration | None:
+def _as_calibration(estimator: Any, events: Any) -> ScoreCalibration | None:  # noqa: ANN401
     if events is None:
         return None
     if not isinstance(events, ScoreCalibration):
@@ -259,10 +246,7 @@ def _as_calibration(
     return events
 
 
-def _as_simulation(
-    simulator: Any,  # noqa: ANN401
-    seed: object,
-) -> NearbySimulation | None:
+def _as_simulation(simulator: Any, seed: object) -> NearbySimulation | None:  # noqa: ANN401
     if simulator is None:
         if seed is not None:
             raise TypeError(
@@ -286,30 +270,19 @@ def fit_calibrated(
 ) -> CalibratedFit:
     """The core of `calibrated_fit`, with weights, bounds, fixed parameters and constraints.
 
-    Args:
-        score: of the estimators; that of the calibration where there is one.
-        data: observed events and what is known of θ beside them.
-        calibration: stored simulated events.
-        simulation: in their place, events that are simulated near the estimate.
-        seed: of the simulation.
-        progress_bar: of the simulation, forced on or off.
+    The score is that of the calibration where there is one; a simulation near the estimate takes
+    the place of its stored events.
     """
-    walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
-    data = data.clip_bounds(*walls, score.names)
-    _require_enough(data)
-    if simulation is not None:
-        solution = fit_nearby(
-            simulation,
-            score,
-            data,
-            np.clip(_find_first(score, data, calibration), data.low, data.high),
-            seed=as_seed(0 if seed is None else seed),
-            progress_bar=progress_bar,
-        )
-    else:
-        assert calibration is not None
-        solution = _fit_stored(calibration, data)
+    solution, walls = solve_calibrated(
+        score,
+        data,
+        calibration=calibration,
+        simulation=simulation,
+        seed=seed,
+        progress_bar=progress_bar,
+    )
     theta, test = solution.theta, solution.test
+    data = test.data
     _warn_at_edge(theta, data, walls, score.names)
     covariance = test.covariance(theta)
     with np.errstate(invalid="ignore"):
@@ -326,6 +299,28 @@ def fit_calibrated(
         names=score.names,
         _test=test,
     )
+
+
+def solve_calibrated(
+    score: AveragedScore,
+    data: ObservedData,
+    *,
+    calibration: ScoreCalibration | None = None,
+    simulation: NearbySimulation | None = None,
+    seed: int | None = None,
+    progress_bar: bool | None = None,
+) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
+    """The estimate with its test, and the walls of the region where it was looked for."""
+    walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
+    data = data.clip_bounds(*walls, score.names)
+    _require_enough(data)
+    if simulation is None:
+        assert calibration is not None
+        return _fit_stored(calibration, data), walls
+    start = np.clip(_find_first(score, data, calibration), data.low, data.high)
+    seed = as_seed(0 if seed is None else seed)
+    found = fit_nearby(simulation, score, data, start, seed=seed, progress_bar=progress_bar)
+    return found, walls
 
 
 def _require_enough(data: ObservedData) -> None:
@@ -364,10 +359,7 @@ def _fit_stored(calibration: ScoreCalibration, data: ObservedData) -> Solution:
 
 
 def _warn_at_edge(
-    theta: np.ndarray,
-    data: ObservedData,
-    walls: tuple[np.ndarray, np.ndarray],
-    names: Sequence[str],
+    theta: np.ndarray, data: ObservedData, walls: Sequence[np.ndarray], names: Sequence[str]
 ) -> None:
     """Warn where the simulated region, and no bound of the data, ends the fit."""
     margin = EDGE * (data.high - data.low)

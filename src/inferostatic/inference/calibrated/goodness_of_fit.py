@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from ...estimator.history import Region
+from ...estimator.response_model import PolynomialCoordinates, learn_mean
 from ..chi_square import chi2_p_value
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
-from .response_model import PolynomialCoordinates, learn_mean
 from .score_calibration import Expectation
 
 #: Part of the simulated events, those nearest to the estimate, by which means are predicted.
@@ -30,7 +29,7 @@ def goodness_of_fit(
     distance = np.sum(np.square((expected.theta - theta) / spread), axis=1)
     order = np.argsort(distance)[: int(np.clip(PART * len(distance), FEWEST, MOST))]
     near, rows = expected.theta[order], expected.x[order]
-    bounded = _bound_values(rows, score.region)
+    bounded = score.region.bound_x(rows)
     box = PolynomialCoordinates.of_box(near.min(axis=0), near.max(axis=0))
     mean = learn_mean(near, bounded, box, degree=3)
     predicted, variance = mean(theta)
@@ -43,12 +42,8 @@ def goodness_of_fit(
     dim = len(theta)
     scatter = values.T @ values / (len(values) - dim - 1)
     # Both means come from the same simulated events and err together.
-    factor = np.concatenate(
-        [
-            np.full(dim, test.mean(theta)[1].mean()),
-            np.full(len(predicted), np.mean(variance / np.diag(scatter)[dim:])),
-        ]
-    )
+    factors = test.mean(theta)[1].mean(), np.mean(variance / np.diag(scatter)[dim:])
+    factor = np.repeat(factors, (dim, len(predicted)))
     covariance = scatter * (1 / data.size + np.sqrt(np.outer(factor, factor)))
     # The fit moves θ until the statistics agree, and what is predicted of the observables with it.
     response, root = test.response(theta), np.linalg.cholesky(test.errors(theta))
@@ -61,12 +56,6 @@ def goodness_of_fit(
     unit = np.sqrt(np.diag(left)) + np.finfo(float).tiny
     sizes, vectors = np.linalg.eigh(left / np.outer(unit, unit))
     kept = sizes > SMALLEST
-    deviation = (data.average(_bound_values(data.x, score.region)) - predicted) / unit
+    deviation = (data.average(score.region.bound_x(data.x)) - predicted) / unit
     chi2 = np.sum(np.square(vectors[:, kept].T @ deviation) / sizes[kept])
     return float(chi2_p_value(chi2, int(kept.sum())))
-
-
-def _bound_values(x: np.ndarray, region: Region) -> np.ndarray:
-    """The observables, brought to a range where their means exist."""
-    middle, width = (region.x_low + region.x_high) / 2, region.x_high - region.x_low
-    return np.tanh(4 * (np.asarray(x, np.float64) - middle) / np.maximum(width, 1e-300))

@@ -4,7 +4,7 @@ Some statistics, as many as parameters, have observed means, and their expected 
 known from simulated events. The deviation in units of its error, squared, is a χ² with as many
 degrees of freedom as there are parameters if θ is true. With some parameters fixed and the others
 chosen as the data like them best, it has as many as are fixed. Gaussian constraints of parameters
-add their own squared deviations.
+and the number of events, where a rate is known, add their own squared deviations.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ...estimator.response_model import MeanResponse, SmoothCovariance
 from .observed_data import ObservedData
-from .response_model import MeanResponse, SmoothCovariance
 
 #: Slopes that count as none, as a part of the largest, in units of the errors and bounds.
 FLATTEST = 1e-6
@@ -44,11 +44,6 @@ class MeanTest:
         """Indices of the parameters that the bounds leave free."""
         return self.data.free.tolist()
 
-    @property
-    def constrained(self) -> np.ndarray:
-        """Indices of the parameters that have a constraint."""
-        return np.flatnonzero(self.data.constraint_precision)
-
     def errors(self, theta: np.ndarray, *, simulation: bool = True) -> np.ndarray:
         """Covariance of observed minus expected means, with the error of the latter or without."""
         white = self.covariance_of.whitening(theta[None])[0]
@@ -58,16 +53,11 @@ class MeanTest:
     def residual(self, theta: np.ndarray, root: np.ndarray | None = None) -> np.ndarray:
         """Observed minus expected means and constraints in units of their errors.
 
-        Args:
-            theta: a point, shape (d,).
-            root: Cholesky factor of the means' covariance; that at θ by default.
+        The means' errors are a Cholesky factor of their covariance, that at θ by default.
         """
         root = np.linalg.cholesky(self.errors(theta)) if root is None else root
         deviation = np.linalg.solve(root, self.observed - self.mean(theta)[0])
-        if not len(self.constrained):
-            return deviation
-        precision, away = self.data.constraint_precision, self.data.constraint_mean - theta
-        return np.concatenate([deviation, (np.sqrt(precision) * away)[self.constrained]])
+        return np.concatenate([deviation, self.data.side_residual(theta)])
 
     def chi2(self, theta: np.ndarray) -> float:
         """The sum of squared residuals."""
@@ -76,8 +66,7 @@ class MeanTest:
     def slopes(self, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
         """Of the expected means and constraints in units of their errors, shape (d + c, d)."""
         whitened = np.linalg.solve(root, self.mean.slopes(theta))
-        constraints = np.diag(np.sqrt(self.data.constraint_precision))[self.constrained]
-        return np.concatenate([whitened, constraints])
+        return np.concatenate([whitened, self.data.side_slopes(theta)])
 
     def response(self, theta: np.ndarray) -> np.ndarray:
         """∂θ̂/∂ of means and constraints in units of their errors, shape (d, d + c).
@@ -113,14 +102,12 @@ class MeanTest:
             return point, self.chi2(point)
         inside = np.minimum(1e-9 * self._widths(point), (self.data.high - self.data.low) / 2)
         point = np.clip(point, self.data.low + inside, self.data.high - inside)
-        if fixed:
-            point = self._least_squares(point, free, None)
-            return point, self.chi2(point)
         # With all parameters free there is a θ where nothing is left, in whatever unit. One that
         # changes with θ would lead away from it, to where the means are hardly known.
-        overdetermined = len(free) < len(start) or len(self.constrained) > 0
-        for _ in range(ROUNDS if overdetermined else 1):
-            point = self._least_squares(point, free, np.linalg.cholesky(self.errors(point)))
+        overdetermined = len(free) < len(start) or len(self.data.side_residual(point)) > 0
+        for _ in range(ROUNDS if overdetermined and not fixed else 1):
+            unit = None if fixed else np.linalg.cholesky(self.errors(point))
+            point = self._least_squares(point, free, unit)
         return point, self.chi2(point)
 
     def _least_squares(
@@ -186,22 +173,17 @@ class MeanTest:
         low, high = self.data.low[j], self.data.high[j]
         for sign, edge in ((-1, low), (1, high)):
             reach, inner = np.sqrt(bound) * error, float(best[j])
-            while True:
-                outer = float(np.clip(best[j] + sign * reach, low, high))
-                if above(outer) > 0:
-                    ends.append(_find_root(above, inner, outer, 1e-3 * error))
-                    break
-                if outer == edge:
-                    ends.append(float(edge))
-                    break
+            outer = float(np.clip(best[j] + sign * reach, low, high))
+            while not (beyond := above(outer) > 0) and outer != edge:
                 inner, reach = outer, 1.3 * reach
+                outer = float(np.clip(best[j] + sign * reach, low, high))
+            ends.append(find_root(above, inner, outer, 1e-3 * error) if beyond else outer)
         return ends[0], ends[1]
 
     def trace_outline(
-        self, i: int, j: int, bound: float, best: np.ndarray, points: int
+        self, pair: list[int], bound: float, best: np.ndarray, points: int
     ) -> np.ndarray:
         """Where the χ² of two parameters reaches a bound, shape (points, 2)."""
-        pair = [i, j]
         root = np.linalg.cholesky(self.covariance(best)[np.ix_(pair, pair)])
         low, high = self.data.low[pair], self.data.high[pair]
 
@@ -220,16 +202,14 @@ class MeanTest:
             while above(far, direction) < 0 and far < 20 * np.sqrt(bound):
                 far *= 1.5
             if above(far, direction) > 0:
-                far = _find_root(partial(above, direction=direction), 0, far, 1e-3)
+                far = find_root(partial(above, direction=direction), 0, far, 1e-3)
             outline.append(go(far, direction))
         return np.array(outline)
 
 
-def _find_root(
-    function: Callable[[float], float], first: float, last: float, tolerance: float
-) -> float:
+def find_root(f: Callable[[float], float], first: float, last: float, tolerance: float) -> float:
     """Where a function changes its sign."""
     from scipy.optimize import brentq
 
-    found: Any = brentq(function, min(first, last), max(first, last), xtol=tolerance)
+    found: Any = brentq(f, min(first, last), max(first, last), xtol=tolerance)
     return float(found)

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from ...estimator.response_model import PolynomialCoordinates
 from ...events.simulate import simulate_at
 from ...inputs import as_count, kind_of, warn_user
 from ...streams import Purpose, Stream
@@ -12,7 +13,6 @@ from ...world.simulator import Simulator, require_simulator
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
-from .response_model import PolynomialCoordinates
 from .score_calibration import Expectation, compare_means, learn_nearby
 
 #: Events that are simulated at a time to come near the estimate.
@@ -90,10 +90,8 @@ class NearbySimulation:
                 f"estimator ({', '.join(score.names)}); got {len(low)}."
             )
         reach = BEYOND * (score.high - score.low)
-        return (
-            np.where(np.isfinite(low), low, score.low - reach),
-            np.where(np.isfinite(high), high, score.high + reach),
-        )
+        low = np.where(np.isfinite(low), low, score.low - reach)
+        return low, np.where(np.isfinite(high), high, score.high + reach)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -225,20 +223,16 @@ def _is_narrow(ellipsoid: _Ellipsoid, solution: Solution) -> bool:
 
 
 def _choose_ellipsoid(
-    score: AveragedScore,
-    data: ObservedData,
-    centre: np.ndarray,
-    solution: Solution | None,
-    number: int,
+    score: AveragedScore, data: ObservedData, centre: np.ndarray, last: Solution | None, number: int
 ) -> _Ellipsoid:
     """Some errors wide around the estimate, but at most a quarter of the region in a parameter."""
     free, block = data.free, np.ix_(data.free, data.free)
     bound = find_bound(score, data, score.clip(centre))[block]
-    if solution is None:
+    if last is None:
         # How far the start is off, in units of the error, grows with the number of events.
         errors = (1 + data.size / TRUSTED_EVENTS) * bound
     else:
-        errors = _limit_ratio(solution.test.covariance(centre)[block], bound)
+        errors = _limit_ratio(last.test.covariance(centre)[block], bound)
     width = float(np.clip(1.5 * np.sqrt(data.size / number) / SLOPE_ERROR, *WIDTHS))
     errors = width**2 * errors
     shrink = np.minimum(1, (data.high - data.low)[free] / 4 / np.sqrt(np.diag(errors)))
@@ -250,7 +244,8 @@ def find_bound(score: AveragedScore, data: ObservedData, theta: np.ndarray) -> n
     scores = np.asarray(score(data.x, theta), np.float64)
     away = scores - data.average(scores)
     information = (away * data.share[:, None]).T @ away * data.size / (data.size - 1)
-    information += np.diag(data.constraint_precision) / data.size
+    slopes = data.side_slopes(theta)
+    information += slopes.T @ slopes / data.size
     bound, block = np.zeros_like(information), np.ix_(data.free, data.free)
     bound[block] = np.linalg.pinv(information[block]) / data.size
     return bound
@@ -261,5 +256,5 @@ def _limit_ratio(covariance: np.ndarray, bound: np.ndarray) -> np.ndarray:
     root = np.linalg.cholesky(bound)
     inverse = np.linalg.inv(root)
     sizes, vectors = np.linalg.eigh(inverse @ covariance @ inverse.T)
-    whole = root @ vectors
-    return (whole * np.clip(sizes, *LIMITS)) @ whole.T
+    axes = root @ vectors
+    return (axes * np.clip(sizes, *LIMITS)) @ axes.T

@@ -1,11 +1,13 @@
-"""What a calibrated fit is made to: events with weights, bounds and constraints."""
+"""What a calibrated fit is made to: events with weights, bounds, constraints and their number."""
 
 import dataclasses
 from functools import cached_property
 
 import numpy as np
+from scipy import special
 
 from ...weights import effective_size
+from ..likelihood.rate import Rate
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -18,6 +20,9 @@ class ObservedData:
         low, high: bounds of the parameters, shape (d,); equal ones fix a parameter.
         constraint_mean: Gaussian measurements of single parameters made elsewhere, shape (d,).
         constraint_precision: their 1/σ², shape (d,); 0 where there is none.
+        rate: expected number of events as a function of θ, where their number counts.
+        number: of events, or the sum of weights, which is compared with the rate; by default that
+            of the events here.
     """
 
     x: np.ndarray
@@ -26,6 +31,8 @@ class ObservedData:
     high: np.ndarray
     constraint_mean: np.ndarray
     constraint_precision: np.ndarray
+    rate: Rate | None = None
+    number: float | None = None
 
     @classmethod
     def of_events(cls, x: np.ndarray, dim: int) -> "ObservedData":
@@ -52,9 +59,49 @@ class ObservedData:
         """The weighted mean over events of columns, shape (n, k), in float64."""
         return self.share @ np.asarray(values, np.float64)
 
-    def constraint_chi2(self, theta: np.ndarray) -> np.ndarray | np.floating:
-        """χ² of the constraints at points of shape (…, d)."""
-        return np.square(theta - self.constraint_mean) @ self.constraint_precision
+    @property
+    def constrained(self) -> np.ndarray:
+        """Indices of the parameters that have a constraint."""
+        return np.flatnonzero(self.constraint_precision)
+
+    def side_residual(self, theta: np.ndarray) -> np.ndarray:
+        """Constraints, then the number of events, minus what θ expects, in units of their errors.
+
+        For the number it is the signed root of the Poisson deviance.
+        """
+        away = np.sqrt(self.constraint_precision) * (self.constraint_mean - theta)
+        if self.rate is None:
+            return away[self.constrained]
+        expected, number = self.rate.expected(theta), self._number
+        deviance = 2 * (expected - number + special.xlogy(number, number / expected))
+        root = np.copysign(np.sqrt(max(deviance * self._unit, 0.0)), number - expected)
+        return np.append(away[self.constrained], root)
+
+    def side_slopes(self, theta: np.ndarray) -> np.ndarray:
+        """Slopes of what θ expects of these, in the same units, shape (c, d)."""
+        slopes = np.diag(np.sqrt(self.constraint_precision))[self.constrained]
+        if self.rate is None:
+            return slopes
+        expected, slope = self.rate.value_and_slope(theta)
+        return np.vstack([slopes, slope * np.sqrt(self._unit / expected)])
+
+    def side_chi2(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The sum of the squares at one θ, and its gradient, shape (d,)."""
+        chi2 = float(np.sum(np.square(self.side_residual(theta))))
+        gradient = 2 * self.constraint_precision * (theta - self.constraint_mean)
+        if self.rate is not None:
+            expected, slope = self.rate.value_and_slope(theta)
+            gradient = gradient + 2 * self._unit * (1 - self._number / expected) * slope
+        return chi2, gradient
+
+    @property
+    def _number(self) -> float:
+        return float(self.weight.sum()) if self.number is None else self.number
+
+    @property
+    def _unit(self) -> float:
+        """The variance of a sum of weights is that of their squares."""
+        return float(abs(self.weight.sum()) / np.square(self.weight).sum())
 
     def clip_bounds(
         self, low: np.ndarray, high: np.ndarray, names: tuple[str, ...]

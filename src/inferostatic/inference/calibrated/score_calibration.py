@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from ...estimator.response_model import (
+    MeanResponse,
+    PolynomialCoordinates,
+    SmoothCovariance,
+    learn_covariance,
+    learn_mean,
+    safe_eigh,
+)
 from ...events.events import Events
 from ...inputs import kind_of, require_order
 from ...weights import warn_few_effective
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
-from .response_model import (
-    MeanResponse,
-    PolynomialCoordinates,
-    SmoothCovariance,
-    learn_covariance,
-    learn_mean,
-)
 
 #: Highest degree of the mean over the whole region.
 DEGREE = 6
@@ -102,7 +103,8 @@ class ScoreCalibration:
         """By the stored events, with an anchor near θ."""
         low, high = self.score.low, self.score.high
         width = (high - low) / CELLS
-        anchor = low + (np.clip((theta - low) // width, 0, CELLS - 1) + 0.5) * width
+        cell = np.divide(theta - low, width, out=np.zeros_like(theta), where=width > 0)
+        anchor = low + (np.clip(np.floor(cell), 0, CELLS - 1) + 0.5) * width
         key = anchor.tobytes()
         if key not in self._known:
             self._known[key] = self._learn(anchor)
@@ -123,12 +125,9 @@ class ScoreCalibration:
         count = int(_choose_part(theta, white, weight) * len(theta))
         theta, white, weight = theta[:count], white[:count], weight[:count]
         mean = learn_mean(theta, white, _box(theta), degree=DEGREE, weight=weight)
+        theta_near, left = theta[near], scattered @ unit.T - mean.at(theta[near])
         covariance = learn_covariance(
-            theta[near],
-            scattered @ unit.T - mean.at(theta[near]),
-            _box(theta[near]),
-            degree=SCATTER_DEGREE,
-            weight=weight[near],
+            theta_near, left, _box(theta_near), degree=SCATTER_DEGREE, weight=weight[near]
         )
         return Expectation(anchor, unit, mean, covariance, theta, x[:count])
 
@@ -155,12 +154,7 @@ def learn_nearby(
 ) -> Expectation:
     """An expectation by fresh events, simulated around the centre of some coordinates.
 
-    Args:
-        score: of which the mean is learned.
-        coordinates: around the estimate.
-        theta: of the events, shape (n, d).
-        x: the events, shape (n, D).
-        free: degree up to which coefficients have no prior, as in `learn_mean`.
+    Coefficients up to degree `free` have no prior, as in `learn_mean`.
     """
     anchor = score.clip(coordinates.centre)
     scores = score(x, anchor)
@@ -170,10 +164,7 @@ def learn_nearby(
     mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREE, free=free)
     some = spread_rows(len(theta), SCATTER_EVENTS)
     covariance = learn_covariance(
-        theta[some],
-        white[some] - mean.at(theta[some]),
-        coordinates,
-        degree=LOCAL_SCATTER_DEGREE,
+        theta[some], white[some] - mean.at(theta[some]), coordinates, degree=LOCAL_SCATTER_DEGREE
     )
     return Expectation(anchor, unit, mean, covariance, theta, x)
 
@@ -229,24 +220,21 @@ def _find_unit(theta: np.ndarray, score: np.ndarray, weight: np.ndarray) -> np.n
     design = np.concatenate([np.ones((len(theta), 1)), (theta - theta.mean(axis=0)) / scale], 1)
     root = np.sqrt(np.abs(weight))[:, None]
     left = score - design @ np.linalg.lstsq(root * design, root * score, rcond=None)[0]
-    size, vectors = np.linalg.eigh((left * weight[:, None]).T @ left / weight.sum())
-    size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
+    size, vectors = safe_eigh((left * weight[:, None]).T @ left / weight.sum())
     return (vectors / np.sqrt(size)) @ vectors.T
 
 
 def _choose_part(theta: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
     """The part of the events, nearest first, that predicts left-out ones near the anchor best."""
-    learning = slice(0, None, 2)
     testing = slice(1, NEAR_EVENTS + 1, 2)
     losses = []
     for part in PARTS:
-        count = int(part * len(theta[learning]))
+        count = int(part * len(theta[::2]))
         if count < NEAR_EVENTS // 2:
             break
-        rows = slice(0, 2 * count, 2)
-        mean = learn_mean(
-            theta[rows], values[rows], _box(theta[rows]), degree=DEGREE, weight=weight[rows]
-        )
+        near = slice(0, 2 * count, 2)
+        box = _box(theta[near])
+        mean = learn_mean(theta[near], values[near], box, degree=DEGREE, weight=weight[near])
         left = values[testing] - mean.at(theta[testing])
         losses.append(0.5 * float(weight[testing] @ np.sum(np.square(left), axis=1)))
     best = int(np.argmin(losses)) if losses else 0

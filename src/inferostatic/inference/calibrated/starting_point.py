@@ -24,20 +24,17 @@ def choose_start(score: AveragedScore, data: ObservedData) -> np.ndarray:
     rng = Stream(0, Purpose.CALIBRATED_START).generator()
     points = low + rng.uniform(size=(POINTS, len(low))) * (high - low)
     first = score.estimators[0]
+    sides = np.array([data.side_chi2(point)[0] for point in points])
     # In units of effective events, like the constraints.
     unit = data.size / data.weight.sum()
     if isinstance(first, Estimator):
         grid = np.asarray(first.potential_grid(data.x[rows], points), np.float64)
-        return points[np.argmax(unit * (weight @ grid) - data.constraint_chi2(points) / 2)]
-    scores = [score(data.x[rows], point) for point in points]
-    deviations = [_chi2_of_mean(values, weight, data.size) for values in scores]
-    return points[np.argmin(np.array(deviations) + data.constraint_chi2(points))]
-
-
-def _chi2_of_mean(scores: np.ndarray, weight: np.ndarray, size: float) -> float:
-    share = weight / weight.sum()
-    mean = share @ scores
-    return float(size * np.sum(mean**2 / np.var(scores, axis=0)))
+        return points[np.argmax(unit * (weight @ grid) - sides / 2)]
+    share, chi2 = weight / weight.sum(), sides
+    for i, point in enumerate(points):
+        scores = score(data.x[rows], point)
+        chi2[i] += data.size * np.sum((share @ scores) ** 2 / np.var(scores, axis=0))
+    return points[np.argmin(chi2)]
 
 
 def find_most_likely(score: AveragedScore, data: ObservedData) -> np.ndarray:
@@ -55,8 +52,9 @@ def find_most_likely(score: AveragedScore, data: ObservedData) -> np.ndarray:
         theta = low + u * width
         value = data.share @ np.asarray(first.potential(data.x, theta), np.float64)
         slope = data.average(first.score(data.x, theta))
-        value -= data.constraint_chi2(theta) / 2 / data.size
-        slope -= data.constraint_precision * (theta - data.constraint_mean) / data.size
+        chi2, gradient = data.side_chi2(theta)
+        value -= chi2 / 2 / data.size
+        slope = slope - gradient / 2 / data.size
         return -float(value), -slope * width
 
     minimize: Any = optimize.minimize
@@ -77,8 +75,8 @@ def _solve_score(score: AveragedScore, data: ObservedData, start: np.ndarray) ->
 
     def residual(values: np.ndarray) -> np.ndarray:
         point[free] = values
-        away = np.sqrt(data.constraint_precision) * (point - data.constraint_mean)
-        return np.concatenate([unit * data.average(score(data.x, point)), away])
+        mean = unit * data.average(score(data.x, point))
+        return np.concatenate([mean, data.side_residual(point)])
 
     least_squares: Any = optimize.least_squares
     found = least_squares(

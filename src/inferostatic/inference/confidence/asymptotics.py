@@ -22,11 +22,6 @@ class Confidence(NamedTuple):
     background: np.ndarray
 
 
-def one_sided_tail(q: np.ndarray) -> np.ndarray:
-    """CLs+b where the best fit lies away from the edge, eq. 59."""
-    return ndtr(-np.sqrt(q))
-
-
 def asymptotic(q: np.ndarray, q_asimov: np.ndarray) -> Confidence:
     """Of the observed statistic, eq. 66; the distance is that of pyhf's calculator too."""
     root, scale = np.sqrt(q), np.sqrt(np.maximum(q_asimov, 1e-12))

@@ -5,31 +5,29 @@ found is a method of its own: `Wilks` or `Neyman`, or another one beside them.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from scipy import special
 
-from ...inputs import (
-    Input,
-    as_floats,
-    as_seed,
-    column_names,
-    kind_of,
-    require_order,
-    rounded,
-    warn_user,
-)
+from ...inputs import Input, as_seed, kind_of, warn_user
 from ...tables import format_table
-from ..arguments import ONE_SIGMA, Parameter, as_level, as_points, parameter_indices
+from ..arguments import ONE_SIGMA, Parameter, as_level, as_point, parameter_indices
+from ..lattice import hull as lattice_hull
+from ..lattice import lattice
+from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
+from ..likelihood.observed_check import judge_observed, judge_result
 from ..likelihood.short_form import of_likelihood
-from .grids import WHOLE_LEVEL, Tested, lay_grid, read_grid
-from .lattice import hull
-from .method import AbstractConfidenceMethod, AbstractPointTest
-from .observed_fit import ObservedFit, fit_observed
+from .grids import WHOLE_LEVEL, Tested, Tester, lay_grid, read_grid
+from .method import AbstractConfidenceMethod
+from .observed_fit import fit_observed
 from .wilks import Wilks
+
+#: What to do about a bias.
+CURE = "ist.Neyman(simulator) or ist.calibrated_fit, which hold for any network"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -48,6 +46,7 @@ class ConfidenceSet:
         level: used where none is given.
         converged: whether the best fit was found.
         notes: how the p-values were found.
+        bias: of the best fit by the learned score, where the method trusts it; None otherwise.
         axes: of a grid that is a lattice, one array for each parameter of interest.
     """
 
@@ -62,20 +61,32 @@ class ConfidenceSet:
     level: float
     converged: bool
     notes: tuple[str, ...]
+    bias: LearnedBias | None
     axes: tuple[np.ndarray, ...] | None
     _test: Callable[[np.ndarray], Tested] = dataclasses.field(repr=False)
     _box: tuple[np.ndarray, np.ndarray] = dataclasses.field(repr=False)
+    #: The set of one parameter, the others profiled.
+    _alone: "Callable[[str], ConfidenceSet]" = dataclasses.field(repr=False)
 
     def accepted(self, level: float | None = None) -> np.ndarray:
         """Which of the points belong to the set, shape (m,)."""
         return self.p_value > 1 - self._level(level)
 
     def interval(self, level: float | None = None) -> np.ndarray:
-        """The smallest and largest value of each parameter of interest in the set, shape (k, 2).
+        """The confidence interval of each parameter of interest by itself, shape (k, 2).
 
-        Between a point that is accepted and a neighbour that is not, the edge is interpolated. For
-        several parameters this is the hull of their joint set, wider than an interval of a single
-        one; for that, name it in `parameters=` and let the others be profiled.
+        All others are profiled, as MINOS does. Of several parameters each gets a set of its own,
+        which is made on the first call; what the joint set spans is `hull`.
+        """
+        if len(self.names) == 1:
+            return self.hull(level)
+        return np.concatenate([self._alone(name).hull(self._level(level)) for name in self.names])
+
+    def hull(self, level: float | None = None) -> np.ndarray:
+        """The smallest and largest value of each parameter in the joint set, shape (k, 2).
+
+        For several parameters it is wider than the interval of each. Between a point that is
+        accepted and a neighbour that is not, the edge is interpolated.
         """
         wanted = self._level(level)
         ends, cut = self._ends(wanted)
@@ -92,7 +103,7 @@ class ConfidenceSet:
         return ends
 
     def _ends(self, level: float) -> tuple[np.ndarray, list[int]]:
-        """The interval, and the parameters in which the grid cuts it off."""
+        """The hull, and the parameters in which the grid cuts it off."""
         inside = self.accepted(level)
         if not inside.any():
             return np.full((len(self.names), 2), np.nan), []
@@ -100,11 +111,12 @@ class ConfidenceSet:
             chosen = self.points[inside]
             return np.stack([chosen.min(axis=0), chosen.max(axis=0)], axis=1), []
         threshold = float(self._size(np.array([1 - level]))[0])
-        return hull(self.axes, self._size(self.p_value), threshold, self._box)
+        return lattice_hull(self.axes, self._size(self.p_value), threshold, self._box)
 
     def p_value_at(self, theta: Input) -> float:
         """Test one point, values of the parameters of interest, which need not be in the grid."""
-        return float(self._test(self._one(theta))[1][0])
+        point = as_point(theta, self.names, self._box, axes=(0, 1, 2))
+        return float(self._test(point[None])[1][0])
 
     def contains(self, theta: Input, level: float | None = None) -> bool:
         """Whether one point belongs to the set; it is tested itself, without the grid."""
@@ -119,7 +131,7 @@ class ConfidenceSet:
             "best fit": [f"{self.best[self.theta_names.index(name)]:.5g}" for name in self.names],
         }
         for level, (ends, cut) in zip(levels, each, strict=True):
-            columns[f"{level:.4g} interval"] = [
+            columns[f"{level:.4g} {'interval' if len(self.names) == 1 else 'hull'}"] = [
                 f"{low:.5g} to {high:.5g}{'*' * (i in cut)}" for i, (low, high) in enumerate(ends)
             ]
         lines = format_table(columns)
@@ -128,18 +140,15 @@ class ConfidenceSet:
         return "\n".join([*lines, *self.notes])
 
     def __repr__(self) -> str:
-        """The intervals at the set's level."""
-        inside = self.accepted()
-        if not inside.any():
-            said = "no point accepted"
-        else:
-            low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
-            said = ", ".join(
-                f"{name} from {a:.4g} to {b:.4g}"
-                for name, a, b in zip(self.names, low, high, strict=True)
-            )
+        """What the set spans at its level."""
+        inside, (ends, _) = self.accepted(), self._ends(self.level)
+        said = "no point accepted"
+        if inside.any():
+            each = zip(self.names, ends, strict=True)
+            said = ", ".join(f"{name} from {a:.4g} to {b:.4g}" for name, (a, b) in each)
+        joint = "" if len(self.names) == 1 else "hull of the joint set: "
         return (
-            f"ConfidenceSet({said}; {int(inside.sum())} of {len(inside)} points accepted at "
+            f"ConfidenceSet({joint}{said}; {int(inside.sum())} of {len(inside)} points accepted at "
             f"{self.level:.4g}, {self.method})"
         )
 
@@ -149,18 +158,6 @@ class ConfidenceSet:
 
     def _level(self, level: float | None) -> float:
         return self.level if level is None else as_level(level)
-
-    def _one(self, theta: Input) -> np.ndarray:
-        require_order(column_names(theta), self.names, "theta")
-        values = np.atleast_1d(as_floats(theta, "theta")).astype(np.float64)
-        if values.ndim == 2 and len(values) == 1:
-            values = values[0]
-        if values.shape != (len(self.names),):
-            raise ValueError(
-                f"theta must have one value for each of {', '.join(self.names)}; got shape "
-                f"{values.shape}."
-            )
-        return as_points(values[None], self.names, self._box, "theta")
 
 
 @of_likelihood
@@ -198,61 +195,44 @@ def confidence_set(
     indices = _of_interest(parameters, model)
     observed = fit_observed(likelihood, model)
     test = method.prepare(likelihood, observed, seed=as_seed(seed))
-    tester = _Tester(observed, indices, test, random=method.random)
+    tester = Tester(observed, indices, test, random=method.random)
     names = tuple(model.names[i] for i in indices)
     box = (model.low[indices], model.high[indices])
     if grid is None:
-        points, axes, tested = lay_grid(tester, names, box, show=progress_bar)
+        axes, tested = lay_grid(tester, names, box, show=progress_bar)
+        points = lattice(axes)
     else:
         points, axes = read_grid(grid, names, box)
         tested = tester(points, show=progress_bar)
     statistic, p_values, theta = tested
     data, *restrictions = likelihood.describe()
+    bias, best = None, tester.observed.theta
+    if method.trusts_potential:
+        bias, remarks = judge_result(likelihood, best, cure=CURE)
+    else:
+        remarks = judge_observed(likelihood, best)
     return ConfidenceSet(
         names=names,
         points=points,
         statistic=statistic,
         p_value=p_values,
         theta=theta,
-        best=tester.observed.theta,
+        best=best,
         theta_names=model.names,
         method=method.name,
         level=level,
         converged=observed.converged,
-        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions),
+        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions, *remarks),
+        bias=bias,
         axes=axes,
         _test=tester,
         _box=box,
-    )
-
-
-class _Tester:
-    """Statistic, p-value and θ at points of the parameters of interest."""
-
-    def __init__(
-        self, observed: ObservedFit, indices: list[int], test: AbstractPointTest, *, random: bool
-    ) -> None:
-        self.observed, self.indices, self.test, self.random = observed, indices, test, random
-
-    def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
-        statistic, theta = self.statistic(points)
-        return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
-
-    def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The observed statistic, and θ with the others profiled."""
-        statistic, found = self.observed.statistic(self.indices, points)
-        lost = ~found.converged
-        if lost.any():
-            warn_user(
-                f"the fit of the profiled parameters did not converge at {int(lost.sum())} of "
-                f"{len(points)} points, such as {rounded(points[lost][0])}."
+        _alone=functools.cache(
+            lambda name: confidence_set(
+                likelihood, method, parameters=[name], seed=seed, progress_bar=progress_bar
             )
-        # A point above the best fit is a better best fit; θ that were tested before keep theirs.
-        best = int(np.argmax(np.where(np.isnan(found.value), -np.inf, found.value)))
-        if found.value[best] > self.observed.value + 1e-6:
-            self.observed = self.observed.improve(found.theta[best])
-            statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
-        return statistic, found.theta
+        ),
+    )
 
 
 def _of_interest(

@@ -1,14 +1,14 @@
 """Grids of the parameters of interest: those that are given, and those that find the set."""
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ...inputs import Input, as_floats, as_rows
+from ...inputs import Input, as_floats, as_rows, rounded, warn_user
 from ..arguments import as_points
 from ..chi_square import chi2_quantile
-from .lattice import lattice
+from ..lattice import Axes, Box, lattice
+from .method import AbstractPointTest
 from .observed_fit import ObservedFit
 
 #: Points along each axis of a grid that is laid by default, by the number of parameters.
@@ -24,26 +24,39 @@ MOST_GRIDS = 5
 Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-@runtime_checkable
-class Tester(Protocol):
-    """What tests points of the parameters of interest."""
+class Tester:
+    """Statistic, p-value and θ at points of the parameters of interest."""
 
-    observed: ObservedFit
-    indices: list[int]
-    random: bool
+    def __init__(
+        self, observed: ObservedFit, indices: list[int], test: AbstractPointTest, *, random: bool
+    ) -> None:
+        self.observed, self.indices, self.test, self.random = observed, indices, test, random
 
     def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
         """Test points of shape (m, k)."""
-        ...
+        statistic, theta = self.statistic(points)
+        return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
 
     def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The observed statistic, and θ with the others profiled."""
-        ...
+        statistic, found = self.observed.statistic(self.indices, points)
+        lost = ~found.converged
+        if lost.any():
+            warn_user(
+                f"the fit of the profiled parameters did not converge at {int(lost.sum())} of "
+                f"{len(points)} points, such as {rounded(points[lost][0])}."
+            )
+        # A point above the best fit is a better best fit; θ that were tested before keep theirs.
+        best = int(np.argmax(np.where(np.isnan(found.value), -np.inf, found.value)))
+        if found.value[best] > self.observed.value + 1e-6:
+            self.observed = self.observed.improve(found.theta[best])
+            statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
+        return statistic, found.theta
 
 
 def read_grid(
-    grid: Input | Mapping[str, Input], names: tuple[str, ...], box: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
+    grid: Input | Mapping[str, Input], names: tuple[str, ...], box: Box
+) -> tuple[np.ndarray, Axes | None]:
     """The user's points, shape (m, k), and the axes if they are a lattice."""
     if isinstance(grid, Mapping):
         if sorted(grid) != sorted(names):
@@ -67,12 +80,8 @@ def read_grid(
 
 
 def lay_grid(
-    tester: Tester,
-    names: tuple[str, ...],
-    box: tuple[np.ndarray, np.ndarray],
-    *,
-    show: bool | None,
-) -> tuple[np.ndarray, tuple[np.ndarray, ...], Tested]:
+    tester: Tester, names: tuple[str, ...], box: Box, *, show: bool | None
+) -> tuple[Axes, Tested]:
     """A lattice that holds the set: laid by χ², then widened until the toys agree."""
     count = AXIS_POINTS.get(len(names))
     if count is None:
@@ -84,7 +93,7 @@ def lay_grid(
     errors = np.sqrt(np.diag(observed.covariance))[tester.indices]
     best = observed.theta[tester.indices]
     low, high = np.maximum(best - REACH * errors, box[0]), np.minimum(best + REACH * errors, box[1])
-    axes: tuple[np.ndarray, ...] = ()
+    axes: Axes = ()
     threshold = chi2_quantile(WHOLE_LEVEL, len(names)) * observed.variance_ratio(tester.indices)
     for _ in range(MOST_GRIDS):
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
@@ -92,28 +101,21 @@ def lay_grid(
         low, high, good = _next_box(axes, accepted, box)
         if good:
             break
-    points, tested = np.zeros((0, len(names))), None
-    for _ in range(MOST_GRIDS):
-        points = lattice(axes)
-        tested = tester(points, show=show)
+    tested = tester(lattice(axes), show=show)
+    for _ in range(MOST_GRIDS - 1):
         low, high, good = _next_box(axes, tested[1] > 1 - WHOLE_LEVEL, box, narrower=False)
         if good or not tester.random:
             break
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
-    assert tested is not None
-    return points, axes, tested
+        tested = tester(lattice(axes), show=show)
+    return axes, tested
 
 
 def _next_box(
-    axes: tuple[np.ndarray, ...],
-    accepted: np.ndarray,
-    box: tuple[np.ndarray, np.ndarray],
-    *,
-    narrower: bool = True,
+    axes: Axes, accepted: np.ndarray, box: Box, *, narrower: bool = True
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Where the next lattice should lie, and whether this one will do."""
-    low = np.array([axis[0] for axis in axes])
-    high = np.array([axis[-1] for axis in axes])
+    low, high = np.array([(axis[0], axis[-1]) for axis in axes]).T
     width, cell = high - low, (high - low) / np.array([len(axis) - 1 for axis in axes])
     if not accepted.any():
         # Narrower than a cell, or elsewhere: look around first.
@@ -128,11 +130,7 @@ def _next_box(
     grown = bool(np.any(below | above))
     if grown or not narrower:
         return next_low, next_high, not grown
-    tight_low = np.maximum(first - 2 * cell, low)
-    tight_high = np.minimum(last + 2 * cell, high)
+    tight_low, tight_high = np.maximum(first - 2 * cell, low), np.minimum(last + 2 * cell, high)
     small = tight_high - tight_low < 0.6 * width
-    return (
-        np.where(small, tight_low, low),
-        np.where(small, tight_high, high),
-        not bool(small.any()),
-    )
+    low, high = np.where(small, tight_low, low), np.where(small, tight_high, high)
+    return low, high, not bool(small.any())

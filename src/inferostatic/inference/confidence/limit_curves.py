@@ -1,38 +1,29 @@
 """CLs and CLs+b as functions of the tested value, and where they fall below a threshold."""
 
-import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import numpy as np
+from scipy.special import ndtr
 
-from .asymptotics import (
-    Confidence,
-    asymptotic,
-    asymptotic_expected,
-    confidence_of_toys,
-    one_sided_tail,
-)
+from .asymptotics import BANDS, asymptotic, asymptotic_expected, confidence_of_toys
 from .limit_methods import LimitMethod
 from .neyman import TIE
-from .observed_fit import ObservedFit
-from .toy_fits import ToyFits, ToyFitter
+from .observed_fit import Fits, ObservedFit
+from .toy_fits import ToyFitter
 from .toys import Toys
 
 #: How often the cell that holds a limit is divided by ten.
 DIVISIONS = 4
 
 
-class AbstractCurves(abc.ABC):
-    """CLs or CLs+b at any values."""
-
-    @abc.abstractmethod
-    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Observed (m,) and expected (m, 5), at values of shape (m,)."""
+#: CLs or CLs+b, observed (m,) and expected (m, 5), at values of shape (m,).
+Curves = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AsymptoticCurves(AbstractCurves):
+class AsymptoticCurves:
     """By the asymptotic formulae."""
 
     observed: ObservedFit
@@ -46,14 +37,15 @@ class AsymptoticCurves(AbstractCurves):
         ratio = self.observed.variance_ratio([self.index])
         q = upper_statistic(self.observed, self.index, values) / ratio
         if self.asimov is None:
-            return one_sided_tail(q), np.full((len(q), 5), np.nan)
+            # CLs+b where the best fit lies away from the edge, eq. 59 of `asymptotics`.
+            return ndtr(-np.sqrt(q)), np.full((len(q), 5), np.nan)
         q_asimov = upper_statistic(self.asimov, self.index, values) / ratio
         combine = self.method.combine
         return combine(asymptotic(q, q_asimov)), combine(asymptotic_expected(q_asimov))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ToyCurves(AbstractCurves):
+class ToyCurves:
     """From toys; `background` is the fitted θ without signal."""
 
     observed: ObservedFit
@@ -63,7 +55,7 @@ class ToyCurves(AbstractCurves):
     method: LimitMethod
 
     @functools.cached_property
-    def without_signal(self) -> tuple[Toys, ToyFits]:
+    def without_signal(self) -> tuple[Toys, Fits]:
         """Toys of background alone and their best fits: the same for all values."""
         toys = self.fitter.maker.at(self.background)
         return toys, self.fitter.fit(toys, [])
@@ -71,40 +63,28 @@ class ToyCurves(AbstractCurves):
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Observed and expected."""
         fitter, index = self.fitter, self.index
-        held = self.observed.conditional([index], values[:, None])
+        tested = self.observed.conditional([index], values[:, None])
         q = upper_statistic(self.observed, index, values)
         one, five = np.empty(len(values)), np.empty((len(values), 5))
         for i, value in enumerate(values):
-            toys = fitter.maker.at(held.theta[i])
-            sides = [(toys, fitter.fit(toys, [])), self.without_signal]
-            signal, background = (
-                one_sided(
-                    best.value,
-                    fitter.fit(some, [index], values[i : i + 1]).value,
-                    best.theta[:, index],
-                    value,
-                )
-                for some, best in sides
-            )
+            toys = fitter.maker.at(tested.theta[i])
+            statistics = []
+            for some, best in ((toys, fitter.fit(toys, [])), self.without_signal):
+                fixed = fitter.fit(some, [index], values[i : i + 1])
+                statistics.append(one_sided(best.value, fixed.value, best.theta[:, index], value))
+            signal, background = statistics
             observed = confidence_of_toys(signal, background, q[i : i + 1], TIE)
             one[i] = self.method.combine(observed)[0]
             every = self.method.combine(confidence_of_toys(signal, background, background, TIE))
-            five[i] = np.quantile(every, _LEVELS)
+            five[i] = np.quantile(every, ndtr(BANDS))
         return one, five
 
 
-#: Probabilities of fluctuations up to the bands.
-_LEVELS = Confidence(*(asymptotic_expected(np.zeros(1)))).background[0]
-
-
 def one_sided(
-    best: np.ndarray,
-    held: np.ndarray,
-    fitted: float | np.ndarray,
-    value: float | np.ndarray,
+    best: np.ndarray, fixed: np.ndarray, fitted: float | np.ndarray, value: float | np.ndarray
 ) -> np.ndarray:
     """The statistic q̃: 0 where the fitted value lies above the tested one."""
-    return np.where(fitted > value, 0.0, np.maximum(2 * (best - held), 0.0))
+    return np.where(fitted > value, 0.0, np.maximum(2 * (best - fixed), 0.0))
 
 
 def upper_statistic(data: ObservedFit, index: int, values: np.ndarray) -> np.ndarray:
@@ -114,7 +94,7 @@ def upper_statistic(data: ObservedFit, index: int, values: np.ndarray) -> np.nda
 
 
 def find_crossings(
-    curves: AsymptoticCurves, values: np.ndarray, threshold: float, nothing: float
+    curves: AsymptoticCurves, values: np.ndarray, threshold: float, background: float
 ) -> np.ndarray:
     """Where the observed and the five expected curves fall below the threshold, shape (6,)."""
     table = _table(curves, values)
@@ -125,7 +105,7 @@ def find_crossings(
         below = np.flatnonzero(column < threshold)
         if len(below):
             first = below[0]
-            ends[k] = values[first - 1] if first else nothing, values[first]
+            ends[k] = values[first - 1] if first else background, values[first]
     found = np.flatnonzero(~np.isnan(ends[:, 0]))
     if len(found) == 0:
         return ends[:, 1]

@@ -22,7 +22,7 @@ class LimitMethod:
     Attributes:
         name: for tables and messages.
         combine: what must fall below 1 − level for a value to be excluded.
-        toys, simulator, asimov, pool: as for `CLs`.
+        toys, simulator, asimov, pool, calibration: as for `CLs`.
         needs_background: whether the background's distribution enters the observed limit.
     """
 
@@ -32,10 +32,17 @@ class LimitMethod:
     simulator: Simulators | None
     asimov: Any
     pool: int | None
+    calibration: Any
     needs_background: bool
 
     def __post_init__(self) -> None:
         """Check the options."""
+        others = (self.toys, self.simulator, self.asimov, self.pool)
+        if self.calibration is not None and any(given is not None for given in others):
+            raise ValueError(
+                "calibration= is a method of its own: leave out toys=, simulator=, asimov= and "
+                "pool=."
+            )
         if self.simulator is not None:
             require_source(self.simulator)
         if self.toys is not None:
@@ -51,6 +58,7 @@ def CLs(
     simulator: Simulators | None = None,
     asimov: Any = None,  # noqa: ANN401
     pool: int | None = None,
+    calibration: Any = None,  # noqa: ANN401
 ) -> LimitMethod:
     """CLs = CLs+b / CLb: covers at least as often as stated, and excludes no signal blindly.
 
@@ -61,12 +69,16 @@ def CLs(
         asimov: the data set that the background predicts, for one event x: an event, or a function
             of the fitted θ without signal that returns it. Simulated for many events.
         pool: events simulated at each θ, from which toys are drawn without replacement.
+        calibration: in place of all of these, simulated events that the estimator was not trained
+            on (`ist.Events`, `ist.ScoreCalibration`), or a simulator (or `ist.NearbySimulation`).
+            The mean learned score is then a statistic whose distribution they give, so the limit
+            holds for any network.
     """
 
     def divide(confidence: Confidence) -> np.ndarray:
         return confidence.signal / np.maximum(confidence.background, 1e-300)
 
-    return LimitMethod("CLs", divide, toys, simulator, asimov, pool, needs_background=True)
+    return LimitMethod("CLs", divide, toys, simulator, asimov, pool, calibration, True)  # noqa: FBT003
 
 
 def CLsb(
@@ -74,6 +86,7 @@ def CLsb(
     simulator: Simulators | None = None,
     asimov: Any = None,  # noqa: ANN401
     pool: int | None = None,
+    calibration: Any = None,  # noqa: ANN401
 ) -> LimitMethod:
     """CLs+b: covers exactly, but excludes signals that the events cannot tell from background.
 
@@ -83,4 +96,4 @@ def CLsb(
     def take_signal(confidence: Confidence) -> np.ndarray:
         return confidence.signal
 
-    return LimitMethod("CLs+b", take_signal, toys, simulator, asimov, pool, needs_background=False)
+    return LimitMethod("CLs+b", take_signal, toys, simulator, asimov, pool, calibration, False)  # noqa: FBT003

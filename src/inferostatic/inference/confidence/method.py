@@ -1,6 +1,7 @@
 """What a method of making confidence sets must do."""
 
 import abc
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,15 +33,12 @@ class AbstractPointTest(abc.ABC):
 class AbstractConfidenceMethod(abc.ABC):
     """A method of making confidence sets, with its options."""
 
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """For tables and messages."""
-
-    @property
-    @abc.abstractmethod
-    def random(self) -> bool:
-        """Whether p-values come from toys, so that a grid may have to be laid again."""
+    #: For tables and messages.
+    name: ClassVar[str]
+    #: Whether p-values come from toys, so that a grid may have to be laid again.
+    random: ClassVar[bool]
+    #: Whether a bias of the learned score is one of the set.
+    trusts_potential: ClassVar[bool]
 
     @abc.abstractmethod
     def prepare(

@@ -11,6 +11,7 @@ looked for in them.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class Neyman(AbstractConfidenceMethod):
             of a toy.
     """
 
+    name: ClassVar[str] = "neyman"
+    random: ClassVar[bool] = True
+    trusts_potential: ClassVar[bool] = False
+
     simulator: ToySource | Sequence[ToySource]
     toys: int = 1000
     pool: int | None = None
@@ -53,29 +58,17 @@ class Neyman(AbstractConfidenceMethod):
         require_source(self.simulator)
         as_count(self.toys, "toys")
 
-    @property
-    def name(self) -> str:
-        """For tables."""
-        return "neyman"
-
-    @property
-    def random(self) -> bool:
-        """Toys are random."""
-        return True
-
     def prepare(
         self, likelihood: Likelihood, observed: ObservedFit, *, seed: int
     ) -> AbstractPointTest:
         """Toys of this likelihood."""
-        maker = make_toy_maker(
-            likelihood, observed.model, self.simulator, self.toys, self.pool, seed
-        )
-        return _ToyTest(ToyFitter(observed, maker))
+        options = (self.simulator, self.toys, self.pool, seed)
+        return _ToyTest(ToyFitter(observed, make_toy_maker(likelihood, observed.model, *options)))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _ToyTest(AbstractPointTest):
-    def __init__(self, fitter: ToyFitter) -> None:
-        self._fitter = fitter
+    fitter: ToyFitter
 
     def p_values(
         self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
@@ -83,12 +76,12 @@ class _ToyTest(AbstractPointTest):
         values = np.empty(len(theta))
         with progress("toys", len(theta), show=show) as advance:
             for i, point in enumerate(theta):
-                values[i] = p_value(self._fitter.statistic(point, indices), statistic[i])
+                values[i] = p_value(self.fitter.statistic(point, indices), statistic[i])
                 advance(1)
         return values
 
     def notes(self) -> list[str]:
-        fitter, maker = self._fitter, self._fitter.maker
+        fitter, maker = self.fitter, self.fitter.maker
         notes = describe_toys(maker)
         if maker.shared > 0:
             # The variance of a mean of indicators whose correlation is at most the shared fraction.

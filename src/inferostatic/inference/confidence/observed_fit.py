@@ -13,6 +13,8 @@ from ...inputs import rounded, warn_user
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.minuit import NotConverged
 from ..likelihood.model import DataSets, LikelihoodModel, LogLikelihood, scatter_points
+from ..likelihood.newton import Maximum
+from ..likelihood.profile import variance_ratio
 
 #: Pairs of event and θ spent on finding where to start the fits of nuisance parameters.
 START_PAIRS = 1 << 20
@@ -28,8 +30,8 @@ FLATTEST = 12.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ConditionalFits:
-    """Fits with some parameters held: value (m,), theta (m, d), converged (m,)."""
+class Fits:
+    """Maxima of ln L that were found: value (m,), theta (m, d), converged (m,)."""
 
     value: np.ndarray
     theta: np.ndarray
@@ -69,11 +71,9 @@ class ObservedFit:
         """
         if self.sandwich is None:
             return 1.0
-        block = np.ix_(indices, indices)
-        relative = np.linalg.solve(self.covariance[block], self.sandwich[block])
-        return float(np.trace(relative) / len(indices))
+        return variance_ratio(self.sandwich, self.covariance, indices)
 
-    def conditional(self, indices: list[int], values: np.ndarray) -> ConditionalFits:
+    def conditional(self, indices: list[int], values: np.ndarray) -> Fits:
         """Maxima with some parameters held at each of the values, shape (m, k)."""
         model, count = self.model, len(values)
         held = np.repeat(self.theta[None], count, axis=0)
@@ -81,34 +81,24 @@ class ObservedFit:
         nuisance = model.free.copy()
         nuisance[indices] = False
         if not nuisance.any():
-            return ConditionalFits(self.function.values(held), held, np.ones(count, bool))
+            return Fits(self.function.values(held), held, np.ones(count, bool))
         low, high = (np.repeat(edge[None], count, axis=0) for edge in (model.low, model.high))
         low[:, indices] = high[:, indices] = values
-        start = self._starts(indices, held, low, high)
-        found = model.maximum(self.data, start, low, high)
-        return ConditionalFits(found.value, found.theta, found.converged)
+        found = model.maximum(self.data, self._starts(indices, held, low, high), low, high)
+        return Fits(found.value, found.theta, found.converged)
 
-    def statistic(
-        self, indices: list[int], values: np.ndarray
-    ) -> tuple[np.ndarray, ConditionalFits]:
+    def statistic(self, indices: list[int], values: np.ndarray) -> tuple[np.ndarray, Fits]:
         """q at each of the values, and the fits."""
         found = self.conditional(indices, values)
         return np.maximum(2 * (self.value - found.value), 0.0), found
 
     def improve(self, theta: np.ndarray) -> "ObservedFit":
         """The best fit again, started from a θ with a higher likelihood."""
-        again = self.model.maximum(self.data, theta[None])
-        better = dataclasses.replace(
-            self,
-            value=float(again.value[0]),
-            theta=again.theta[0],
-            converged=bool(again.converged[0]),
-        )
-        if self.sandwich is not None:  # belongs to the covariance that was found with it
-            return better
-        return dataclasses.replace(
-            better, covariance=_invert_curvature(self.model, again.hessian[0])
-        )
+        again = _take_fit(self.model, self.data, self.model.maximum(self.data, theta[None]), 0)
+        if self.sandwich is None:
+            return again
+        # The sandwich belongs to the covariance that was found with it.
+        return dataclasses.replace(again, covariance=self.covariance, sandwich=self.sandwich)
 
     def _starts(
         self, indices: list[int], held: np.ndarray, low: np.ndarray, high: np.ndarray
@@ -136,13 +126,18 @@ def fit_data(model: LikelihoodModel, data: DataSets) -> ObservedFit:
     starts = np.concatenate([start, scatter_points(model.low, model.high, SCATTERED_STARTS)])
     found = model.maximum(data, starts)
     best = int(np.argmax(np.where(np.isfinite(found.value), found.value, -np.inf)))
+    return _take_fit(model, data, found, best)
+
+
+def _take_fit(model: LikelihoodModel, data: DataSets, found: Maximum, row: int) -> ObservedFit:
+    """One of the maxima that were found."""
     return ObservedFit(
         model=model,
         data=data,
-        value=float(found.value[best]),
-        theta=found.theta[best],
-        covariance=_invert_curvature(model, found.hessian[best]),
-        converged=bool(found.converged[best]),
+        value=float(found.value[row]),
+        theta=found.theta[row],
+        covariance=_invert_curvature(model, found.hessian[row]),
+        converged=bool(found.converged[row]),
     )
 
 

@@ -5,29 +5,20 @@ import dataclasses
 import numpy as np
 
 from ..likelihood.model import LikelihoodModel
-from .observed_fit import ObservedFit
-from .toy_polynomials import Nodes, ToyMaxima, toy_maxima
+from .observed_fit import Fits, ObservedFit
+from .toy_polynomials import Nodes, Rise, toy_maxima
 from .toys import FEW_EVENTS, ToyMaker, Toys
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ToyFits:
-    """Maxima of toys less ln L at the toys' own θ: value (t,), theta (t, d), converged (t,)."""
-
-    value: np.ndarray
-    theta: np.ndarray
-    converged: np.ndarray
-
-
 class ToyFitter:
-    """Maxima of toys; remembers where they lay at other θ."""
+    """Maxima of toys less ln L at the toys' own θ; remembers where they lay at other θ."""
 
     def __init__(self, observed: ObservedFit, maker: ToyMaker) -> None:
         self.model, self.observed, self.maker = observed.model, observed, maker
         self.seen: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray, Nodes]]] = {}
         self.fits = self.failed = 0
 
-    def fit(self, toys: Toys, indices: list[int], values: np.ndarray | None = None) -> ToyFits:
+    def fit(self, toys: Toys, indices: list[int], values: np.ndarray | None = None) -> Fits:
         """Maximise every toy, with the parameters at `indices`, if any, held at `values`."""
         model = self.model
         at = toys.theta.copy()
@@ -40,42 +31,38 @@ class ToyFitter:
             found = self._fit_together(model, toys, at, tuple(indices))
         self.fits += len(found.value)
         self.failed += int((~found.converged).sum())
-        return ToyFits(found.value, found.theta, found.converged)
+        return found
 
-    def _fit_each(self, model: LikelihoodModel, toys: Toys, at: np.ndarray) -> ToyMaxima:
+    def _fit_each(self, model: LikelihoodModel, toys: Toys, at: np.ndarray) -> Fits:
         """Every toy with its own events, from the best of many θ."""
         data = toys.data()
         also = np.clip(np.stack([at, self.observed.theta]), model.low, model.high)
         found = model.maximum(data, model.best_start(data, also))
-        at_truth = np.zeros(len(toys.measured))
-        for channel, part in zip(model.channels, toys.channels, strict=True):
-            phi = channel.tabulate(part.pool, toys.theta[None], wide=True)[part.rows, 0]
-            at_truth += (part.weight * phi).sum(axis=1)
-            at_truth += channel.rate_term(toys.theta[None], part.totals)[:, 0]
-        return ToyMaxima(found.value - at_truth, found.theta, found.converged, None)
+        at_truth = Rise(model, toys, wide=True).at_truth(np.arange(len(toys.measured)))
+        return Fits(found.value - at_truth, found.theta, found.converged)
 
     def _fit_together(
         self, model: LikelihoodModel, toys: Toys, at: np.ndarray, key: tuple[int, ...]
-    ) -> ToyMaxima:
+    ) -> Fits:
         """All toys by polynomials through a common table."""
-        free, whole = model.free, self.model
+        free, unheld = model.free, self.model
         guess = None
         seen = self.seen.setdefault(key, [])
         if seen:
-            scale = np.where(whole.free, whole.high - whole.low, 1.0)
+            scale = np.where(unheld.free, unheld.high - unheld.low, 1.0)
             _, shift, nodes = min(seen, key=lambda one: np.sum(((one[0] - at) / scale) ** 2))
             centre = np.clip(at + shift, model.low, model.high)[free]
             guess = dataclasses.replace(nodes, centre=centre)
         elif free.any():
-            block = np.linalg.inv(self.observed.covariance[np.ix_(whole.free, whole.free)])
-            inner = free[whole.free]
+            block = np.linalg.inv(self.observed.covariance[np.ix_(unheld.free, unheld.free)])
+            inner = free[unheld.free]
             spread = np.linalg.cholesky(np.linalg.inv(block[np.ix_(inner, inner)]))
             guess = Nodes(at[free], spread)
-        found = toy_maxima(model, toys, guess)
-        if found.nodes is not None:
+        found, nodes = toy_maxima(model, toys, guess)
+        if nodes is not None:
             shift = np.zeros(len(at))
-            shift[free] = found.nodes.centre - at[free]
-            seen.append((at, shift, found.nodes))
+            shift[free] = nodes.centre - at[free]
+            seen.append((at, shift, nodes))
         return found
 
     def statistic(self, theta: np.ndarray, indices: list[int]) -> np.ndarray:

@@ -9,6 +9,8 @@ maximised with their own events.
 
 import dataclasses
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -17,9 +19,11 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import ndtri
 
+from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
 from ..likelihood.model import LikelihoodModel, kronecker_sequence
 from ..likelihood.newton import AbstractSurface, maximise
+from .observed_fit import Fits
 from .toys import Toys
 
 #: Degree of the polynomial by the number of free parameters, from so many events in a toy on: the
@@ -57,13 +61,12 @@ class _Polynomial(AbstractSurface):
     precision: Array
     exponents: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
-    def prepare(self, data: Any) -> Any:  # noqa: ANN401
-        """Nothing to prepare."""
-        return data
+    def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
+        """Of one toy."""
+        return partial(self.derivatives, *data)
 
-    def derivatives(self, data: Any, theta: Array) -> tuple[Array, Array, Array]:  # noqa: ANN401
+    def derivatives(self, coefficients: Array, measured: Array, theta: Array) -> Derivatives:
         """Written out: automatic differentiation of as many products takes a minute to compile."""
-        coefficients, measured = data
         u = self.to_unit @ (theta - self.centre)
         e = np.array(self.exponents)
         powers = [jnp.ones_like(u)]
@@ -77,25 +80,21 @@ class _Polynomial(AbstractSurface):
         second = jnp.asarray(e * (e - 1)) * table[e, columns]
 
         def add_terms(*replaced: tuple[int, Array]) -> Array:
-            term = coefficients
-            factors = [zeroth[:, k] for k in range(len(u))]
+            term, factors = coefficients, [zeroth] * len(u)
             for k, factor in replaced:
-                factors[k] = factor[:, k]
-            for factor in factors:
-                term = term * factor
+                factors[k] = factor
+            for k, factor in enumerate(factors):
+                term = term * factor[:, k]
             return jnp.sum(term)
 
         gradient = jnp.stack([add_terms((k, first)) for k in range(len(u))])
-        rows = [
-            [
-                add_terms((i, second)) if i == j else add_terms((i, first), (j, first))
-                for j in range(len(u))
-            ]
-            for i in range(len(u))
+        each = [
+            add_terms((i, second)) if i == j else add_terms((i, first), (j, first))
+            for i, j in itertools.product(range(len(u)), repeat=2)
         ]
-        hessian = jnp.stack([jnp.stack(row) for row in rows])
+        hessian = jnp.stack(each).reshape(len(u), len(u))
         pull = self.precision * (theta - measured)
-        return (
+        return Derivatives(
             add_terms() - 0.5 * jnp.sum(pull * (theta - measured)),
             self.to_unit.T @ gradient - pull,
             self.to_unit.T @ hessian @ self.to_unit - jnp.diag(self.precision),
@@ -119,39 +118,21 @@ class Nodes:
     spread: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ToyMaxima:
-    """Maxima of ln L(θ) less ln L at the toys' own θ without constraints, and how they were found.
-
-    Attributes:
-        value: shape (t,).
-        theta: shape (t, d).
-        converged: shape (t,).
-        nodes: of the last round, for the next pool.
-    """
-
-    value: np.ndarray
-    theta: np.ndarray
-    converged: np.ndarray
-    nodes: Nodes | None
-
-
 class Rise:
     """ln L of toys at any θ, less that at their own, both without constraints."""
 
-    def __init__(self, model: LikelihoodModel, toys: Toys) -> None:
-        self._model, self._toys = model, toys
-        self.wide = toys.most_events >= MANY_EVENTS
-        pairs = list(zip(model.channels, toys.channels, strict=True))
-        self._at_truth = [
-            channel.tabulate(part.pool, toys.theta[None], wide=self.wide) for channel, part in pairs
+    def __init__(self, model: LikelihoodModel, toys: Toys, *, wide: bool = False) -> None:
+        self.wide = wide or toys.most_events >= MANY_EVENTS
+        self._toys, truth = toys, toys.theta[None]
+        self._parts = [
+            (channel, part, channel.tabulate(part.pool, truth, wide=self.wide))
+            for channel, part in zip(model.channels, toys.channels, strict=True)
         ]
 
     def __call__(self, thetas: np.ndarray) -> np.ndarray:
         """Of every toy at each of the θ, shape (t, m)."""
         total = np.zeros((len(self._toys.measured), len(thetas)))
-        channels = zip(self._model.channels, self._toys.channels, self._at_truth, strict=True)
-        for channel, part, at_truth in channels:
+        for channel, part, at_truth in self._parts:
             total += part.add_up(channel.tabulate(part.pool, thetas, wide=self.wide) - at_truth)
             total += channel.rate_term(thetas, part.totals)
             total -= channel.rate_term(self._toys.theta[None], part.totals)
@@ -160,21 +141,20 @@ class Rise:
     def at_truth(self, which: np.ndarray) -> np.ndarray:
         """ln L of some toys at their own θ, without constraints, shape (number of these,)."""
         total = np.zeros(len(which))
-        channels = zip(self._model.channels, self._toys.channels, self._at_truth, strict=True)
-        for channel, part, table in channels:
+        for channel, part, table in self._parts:
             phi = table.astype(np.float64)[part.rows[which], 0]
             total += np.sum(part.weight[which] * phi, axis=1)
             total += channel.rate_term(self._toys.theta[None], part.totals[which])[:, 0]
         return total
 
 
-def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMaxima:
-    """Maximise every toy in the box of `model`.
+def toy_maxima(
+    model: LikelihoodModel, toys: Toys, guess: Nodes | None
+) -> tuple[Fits, Nodes | None]:
+    """Maximise every toy in the box of `model`, with a rough `guess` of where the maxima lie.
 
-    Args:
-        model: the likelihood and the box.
-        toys: the toys.
-        guess: where their maxima lie, roughly.
+    Values are less ln L at the toys' own θ without constraints. The nodes of the last round are for
+    the next pool.
     """
     free, count = np.flatnonzero(model.free), len(toys.measured)
     if len(free) == 0:
@@ -182,7 +162,7 @@ def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMa
         value = model.constraints.value(theta, toys.measured)
         if not np.array_equal(model.low, toys.theta):
             value = value + Rise(model, toys)(model.low[None])[:, 0]
-        return ToyMaxima(value, theta, np.ones(count, bool), None)
+        return Fits(value, theta, np.ones(count, bool)), None
     rise = Rise(model, toys)
     if guess is None:
         guess = Nodes(toys.theta[free], np.diag(0.05 * (model.high - model.low)[free]))
@@ -208,7 +188,7 @@ def toy_maxima(model: LikelihoodModel, toys: Toys, guess: Nodes | None) -> ToyMa
         found = model.maximum(toys.data(late), theta[late])
         value[late], theta[late] = found.value - rise.at_truth(late), found.theta
         converged[late] = found.converged
-    return ToyMaxima(value, theta, converged, guess)
+    return Fits(value, theta, converged), guess
 
 
 def _on_polynomial(
@@ -238,12 +218,8 @@ def _on_polynomial(
     high[free] = np.clip(nodes.centre + reach, model.low[free], model.high[free])
     start = thetas[np.argmax(full, axis=1)]
     with float64():
-        surface = _Polynomial(
-            jnp.asarray(to_unit),
-            jnp.asarray(centre),
-            jnp.asarray(model.constraints.precision),
-            exponents,
-        )
+        unit, middle, precision = map(jnp.asarray, (to_unit, centre, model.constraints.precision))
+        surface = _Polynomial(unit, middle, precision, exponents)
         box = (np.broadcast_to(edge, start.shape) for edge in (low, high))
         found = maximise(surface, (coefficients, toys.measured), start, *box)
     away = np.sqrt((((found.theta - centre) @ to_unit.T) ** 2).sum(axis=1))

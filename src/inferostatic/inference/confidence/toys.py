@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from ...events.events import Events
 from ...events.simulate import simulate_at
@@ -51,9 +52,7 @@ class AbstractSource(abc.ABC):
         """How many events a pool has where `count` are asked for, for toys of `events` each."""
 
     @abc.abstractmethod
-    def draw_pool(
-        self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def draw_pool(self, theta: np.ndarray, count: int, events: int, rng: Generator) -> np.ndarray:
         """Events at θ for toys of `events` each, `pool_size` of them."""
 
     @abc.abstractmethod
@@ -74,9 +73,7 @@ class SimulatedSource(AbstractSource):
         del events
         return count
 
-    def draw_pool(
-        self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def draw_pool(self, theta: np.ndarray, count: int, events: int, rng: Generator) -> np.ndarray:
         """Fresh events."""
         del events
         stream = Stream(int(rng.integers(2**32)), Purpose.TOY_EVENTS)
@@ -119,9 +116,7 @@ class StoredSource(AbstractSource):
         """No more than lie near."""
         return min(count, max(NEAR_LEAST, NEAR_TIMES * events), len(self.events))
 
-    def draw_pool(
-        self, theta: np.ndarray, count: int, events: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def draw_pool(self, theta: np.ndarray, count: int, events: int, rng: Generator) -> np.ndarray:
         """The nearest events, in random order."""
         near = self.pool_size(count, events)
         if len(self.events) < 2 * events:
@@ -151,16 +146,22 @@ def read_sources(
     given: ToySource | Sequence[ToySource], model: LikelihoodModel
 ) -> tuple[AbstractSource, ...]:
     """A source for every channel, of simulators or stored events."""
-    every: Any = given if isinstance(given, list | tuple) else (given,)
-    if len(every) != len(model.channels):
-        raise ValueError(
-            f"toys need a simulator, or stored events, for each of {len(model.channels)} channels, "
-            f"in the order in which the likelihoods were added; got {len(every)}."
-        )
+    every = for_each_channel(given, model.channels, "toys need a simulator, or stored events,")
     return tuple(
         StoredSource(one, channel) if isinstance(one, Events) else SimulatedSource(one, channel)
         for one, channel in zip(every, model.channels, strict=True)
     )
+
+
+def for_each_channel(given: object, channels: Sequence[Channel], need: str) -> Sequence[Any]:
+    """A list with one entry for each channel; for a single channel without a list as well."""
+    every: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
+    if len(every) != len(channels):
+        raise ValueError(
+            f"{need} for each of {len(channels)} channels, in the order in which the likelihoods "
+            f"were added; got {len(every)}."
+        )
+    return every
 
 
 def require_source(given: object) -> None:
@@ -278,9 +279,8 @@ class ToyMaker:
         bits = np.asarray(theta, np.float64).view(np.uint32)
         rng = Stream(self.seed, self.purpose).generator(*bits.tolist())
         numbers, pools = [], []
-        for number, (channel, source) in enumerate(
-            zip(self.model.channels, self.sources, strict=True)
-        ):
+        each = zip(self.model.channels, self.sources, strict=True)
+        for number, (channel, source) in enumerate(each):
             counts = self._numbers(number, channel, theta, rng)
             most = max(1, int(counts.max()))
             own = theta[list(channel.indices)]
@@ -296,7 +296,7 @@ class ToyMaker:
         return Toys(channels, measured, np.asarray(theta, np.float64))
 
     def _numbers(
-        self, number: int, channel: Channel, theta: np.ndarray, rng: np.random.Generator
+        self, number: int, channel: Channel, theta: np.ndarray, rng: Generator
     ) -> np.ndarray:
         """Events of each toy: as many as observed, or a Poisson number where there is a rate."""
         if channel.rate is None:
@@ -319,25 +319,16 @@ class ToyMaker:
         return min(every, max(self.pool_times * events, self.pool_least))
 
     def _divide(
-        self,
-        pool: np.ndarray,
-        counts: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
+        self, pool: np.ndarray, counts: np.ndarray, weights: np.ndarray | None, rng: Generator
     ) -> ChannelToys:
         """The pool shared out among the toys."""
         size = max(1, int(counts.max()))
         each = len(pool) // size
         turns = -(-self.toys // each)
         # Every shuffle of the pool gives toys that have nothing in common.
-        rows = np.concatenate(
-            [
-                (np.arange(len(pool)) if turn == 0 else rng.permutation(len(pool)))[
-                    : each * size
-                ].reshape(each, size)
-                for turn in range(turns)
-            ]
-        )[: self.toys]
+        orders = [np.arange(len(pool)), *(rng.permutation(len(pool)) for _ in range(1, turns))]
+        rows = np.concatenate([order[: each * size].reshape(each, size) for order in orders])
+        rows = rows[: self.toys]
         used = np.arange(size) < counts[:, None]
         if weights is None:
             return ChannelToys(pool, rows, used.astype(np.float64))

@@ -1,7 +1,7 @@
 """Upper limits of one parameter, observed and expected, by CLs or CLs+b."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,17 @@ from ...progress import progress
 from ...streams import Purpose, Stream
 from ...tables import format_table
 from ...world.simulator import require_simulator
-from ..arguments import Parameter, as_level, as_points, parameter_index
+from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
+from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import Channel, DataSets, LikelihoodModel
+from ..likelihood.observed_check import judge_observed, judge_result
 from ..likelihood.short_form import of_likelihood
 from .asymptotics import BANDS
+from .calibrated_limit import calibrate_limit
 from .limit_curves import (
-    AbstractCurves,
     AsymptoticCurves,
+    Curves,
     ToyCurves,
     find_crossings,
     interpolate_crossing,
@@ -36,7 +39,7 @@ from .limit_curves import (
 from .limit_methods import LimitMethod
 from .observed_fit import ObservedFit, fit_data, fit_observed
 from .toy_fits import ToyFitter
-from .toys import describe_toys, make_toy_maker
+from .toys import describe_toys, for_each_channel, make_toy_maker
 
 #: Values that are scanned first.
 SCANNED = 40
@@ -53,6 +56,10 @@ POOL_TIMES = 100
 POOL_LEAST = 50_000
 #: Beyond this statistic no limit is looked for with toys.
 LARGEST_STATISTIC = 16.0
+#: A calibrated scan ends at this many times the largest limit.
+BEYOND = 1.2
+#: What to do about a bias.
+CURE = "ist.CLs(calibration=…), or toys with a simulator, which hold for any network"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -66,13 +73,14 @@ class UpperLimit:
             deviations, shape (5,); NaN where there is no Asimov set and no toys.
         level: the confidence level.
         test: "CLs" or "CLs+b".
-        method: "asymptotic" or "toys".
+        method: "asymptotic", "toys" or "calibrated".
         background: value of the parameter without signal.
         best: all parameters at the best fit, shape (d,).
         values: of the parameter that were scanned, shape (m,).
         scan: CLs, or CLs+b, of the observed events at each, shape (m,).
         expected_scan: the same for the background's fluctuations, shape (m, 5).
         notes: how it was found.
+        bias: of the best fit by the learned score, where the limit trusts it; None otherwise.
     """
 
     name: str
@@ -87,15 +95,13 @@ class UpperLimit:
     scan: np.ndarray
     expected_scan: np.ndarray
     notes: tuple[str, ...]
-    _curves: AbstractCurves
+    bias: LearnedBias | None
+    _curves: Curves
     _box: tuple[np.ndarray, np.ndarray]
 
     def test_at(self, value: float) -> tuple[float, np.ndarray]:
         """CLs, or CLs+b, of one value: of the observed events, and of the five fluctuations."""
-        point = np.atleast_1d(as_floats(value, "value")).astype(np.float64)
-        if point.shape != (1,):
-            raise ValueError(f"value must be one number; got shape {point.shape}.")
-        as_points(point[None], (self.name,), self._box, "value")
+        point = as_point(value, (self.name,), self._box, "value", axes=(0, 1))
         observed, expected = self._curves(point)
         return float(observed[0]), expected[0]
 
@@ -137,8 +143,9 @@ def upper_limit(
     Args:
         likelihood: `ist.Likelihood(estimator, x, …)`, or an estimator and events in its place.
         parameter: the one that is limited; the others are profiled.
-        method: `ist.CLs(…)` or `ist.CLsb(…)`, with a simulator or an Asimov set, and toys where
-            asymptotic formulae are not good enough.
+        method: `ist.CLs(…)` or `ist.CLsb(…)`. With `calibration=` it holds for any network, and
+            with toys too; asymptotic formulae, by a simulator or an Asimov set, trust the learned
+            likelihood.
         level: confidence level.
         background: the parameter's value without signal, below which no fit goes; by default the
             lower end of its region.
@@ -155,30 +162,10 @@ def upper_limit(
         raise ValueError(f"{model.names[index]} is fixed, so it has no limit.")
     if scan is not None and method.toys is None:
         raise ValueError("scan holds values to test with toys: give toys=, or leave out scan=.")
-    model, nothing = _above_background(model, index, background)
-    observed = fit_observed(likelihood, model)
-    quiet = observed.conditional([index], np.array([[nothing]])).theta[0]
-    asimov, notes = _asimov(likelihood, observed, quiet, method, seed)
-    asymptotic = AsymptoticCurves(observed, asimov, index, method)
-    step = (float(model.high[index]) - nothing) / SCANNED
-    values = nothing + step * np.arange(1, SCANNED + 1)
-    if method.toys is None:
-        if asimov is None and method.needs_background:
-            raise ValueError(
-                f"{method.name} by asymptotic formulae needs the Asimov data set: give "
-                "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
-                "with simulator=."
-            )
-        curves: AbstractCurves = asymptotic
-        limits, table = find_crossings(asymptotic, values, 1 - level, nothing), asymptotic(values)
-    else:
-        curves, fitter = _toy_curves(likelihood, observed, quiet, method, index, seed)
-        values = _values_to_test(scan, asymptotic, values, 1 - level, nothing)
-        table = _scan_with_toys(curves, values, model.names[index], show=progress_bar)
-        limits = np.array(
-            [interpolate_crossing(values, c, 1 - level) for c in np.column_stack(table).T]
-        )
-        notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
+    model, no_signal = _above_background(model, index, background)
+    find = _find_plain if method.calibration is None else _find_calibrated
+    found = find(likelihood, model, index, method, 1 - level, no_signal, scan, seed, progress_bar)
+    values, limits, table = found.values, found.limits, found.table
     if np.isnan(limits[0]):
         warn_user(
             f"no limit was found between {values[0]:.5g} and {values[-1]:.5g}: the smallest "
@@ -191,16 +178,100 @@ def upper_limit(
         expected=limits[1:],
         level=level,
         test=method.name,
-        method="asymptotic" if method.toys is None else "toys",
-        background=nothing,
-        best=observed.theta,
+        method=found.how,
+        background=no_signal,
+        best=found.best,
         values=values,
         scan=table[0],
         expected_scan=table[1],
-        notes=(*likelihood.describe(), *notes),
-        _curves=curves,
+        notes=(*likelihood.describe(), *found.notes),
+        bias=found.bias,
+        _curves=found.curves,
         _box=(model.low[[index]], model.high[[index]]),
     )
+
+
+class _Found(NamedTuple):
+    """A limit by one of the methods; limits (6,) and table of the observed and expected curves."""
+
+    how: str
+    curves: Curves
+    best: np.ndarray
+    values: np.ndarray
+    table: tuple[np.ndarray, np.ndarray]
+    limits: np.ndarray
+    notes: list[str]
+    bias: LearnedBias | None
+
+
+def _find_plain(
+    likelihood: Likelihood,
+    model: LikelihoodModel,
+    index: int,
+    method: LimitMethod,
+    threshold: float,
+    no_signal: float,
+    scan: Input | None,
+    seed: int,
+    show: bool | None,  # noqa: FBT001
+) -> _Found:
+    """By the ratio of learned likelihoods, with asymptotic formulae or toys."""
+    observed = fit_observed(likelihood, model)
+    background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
+    asimov, notes = _asimov(likelihood, observed, background_theta, method, seed)
+    asymptotic = AsymptoticCurves(observed, asimov, index, method)
+    step = (float(model.high[index]) - no_signal) / SCANNED
+    values = no_signal + step * np.arange(1, SCANNED + 1)
+    if method.toys is None:
+        if asimov is None and method.needs_background:
+            raise ValueError(
+                f"{method.name} by asymptotic formulae needs the Asimov data set: give "
+                "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
+                "with simulator=."
+            )
+        limits = find_crossings(asymptotic, values, threshold, no_signal)
+        bias, remarks = judge_result(likelihood, observed.theta, cure=CURE)
+        return _Found(
+            "asymptotic",
+            asymptotic,
+            observed.theta,
+            values,
+            asymptotic(values),
+            limits,
+            [*notes, *remarks],
+            bias,
+        )
+    curves, fitter = _toy_curves(likelihood, observed, background_theta, method, index, seed)
+    values = _values_to_test(scan, asymptotic, values, threshold, no_signal)
+    table = _scan_with_toys(curves, values, model.names[index], show=show)
+    columns = np.column_stack(table).T
+    limits = np.array([interpolate_crossing(values, curve, threshold) for curve in columns])
+    notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
+    notes += judge_observed(likelihood, observed.theta)
+    return _Found("toys", curves, observed.theta, values, table, limits, notes, None)
+
+
+def _find_calibrated(
+    likelihood: Likelihood,
+    model: LikelihoodModel,
+    index: int,
+    method: LimitMethod,
+    threshold: float,
+    no_signal: float,
+    scan: Input | None,
+    seed: int,
+    show: bool | None,  # noqa: FBT001
+) -> _Found:
+    """By the mean score, whose distribution simulated events give."""
+    del scan
+    curves, best, notes = calibrate_limit(
+        likelihood, index, method, no_signal, seed=seed, progress_bar=show
+    )
+    highest = float(model.high[index])
+    limits = curves.find_limits(threshold, highest)
+    top = highest if np.isnan(limits).any() else min(highest, BEYOND * limits.max())
+    values = np.linspace(no_signal, top, SCANNED + 1)[1:]
+    return _Found("calibrated", curves, best, values, curves(values), limits, notes, None)
 
 
 def _above_background(
@@ -221,11 +292,7 @@ def _above_background(
 
 
 def _asimov(
-    likelihood: Likelihood,
-    observed: ObservedFit,
-    theta: np.ndarray,
-    method: LimitMethod,
-    seed: int,
+    likelihood: Likelihood, observed: ObservedFit, theta: np.ndarray, method: LimitMethod, seed: int
 ) -> tuple[ObservedFit | None, list[str]]:
     """The data set that θ predicts, its constraints measured at θ too."""
     channels, totals = observed.model.channels, [w[0].sum() for w in likelihood.data.weight]
@@ -268,19 +335,10 @@ def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -
 
 
 def _simulate_asimov(
-    method: LimitMethod,
-    likelihood: Likelihood,
-    theta: np.ndarray,
-    expected: list[float],
-    seed: int,
+    method: LimitMethod, likelihood: Likelihood, theta: np.ndarray, expected: list[float], seed: int
 ) -> tuple[list[np.ndarray], list[str]]:
-    channels, given = likelihood.model.channels, method.simulator
-    simulators: Any = given if isinstance(given, list | tuple) else (given,)
-    if len(simulators) != len(channels):
-        raise ValueError(
-            f"give a simulator for each of {len(channels)} channels, in the order in which the "
-            f"likelihoods were added; got {len(simulators)}."
-        )
+    channels = likelihood.model.channels
+    simulators = for_each_channel(method.simulator, channels, "Asimov data need a simulator")
     sets, shares = [], []
     for number, (simulator, channel) in enumerate(zip(simulators, channels, strict=True)):
         require_simulator(simulator)
@@ -300,7 +358,7 @@ def _simulate_asimov(
 def _toy_curves(
     likelihood: Likelihood,
     observed: ObservedFit,
-    quiet: np.ndarray,
+    background_theta: np.ndarray,
     method: LimitMethod,
     index: int,
     seed: int,
@@ -314,19 +372,19 @@ def _toy_curves(
         maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST, purpose=Purpose.LIMIT_TOYS
     )
     fitter = ToyFitter(observed, maker)
-    return ToyCurves(observed, fitter, quiet, index, method), fitter
+    return ToyCurves(observed, fitter, background_theta, index, method), fitter
 
 
 def _scan_with_toys(
-    curves: AbstractCurves, values: np.ndarray, name: str, *, show: bool | None
+    curves: Curves, values: np.ndarray, name: str, *, show: bool | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    observed, expected = np.empty(len(values)), np.empty((len(values), len(BANDS)))
+    rows = []
     with progress("toys", len(values), show=show) as advance:
-        for i, value in enumerate(values):
-            one, five = curves(values[i : i + 1])
-            observed[i], expected[i] = one[0], five[0]
+        for value in values:
+            rows.append(curves(np.array([value])))
             advance(1, f"{name} = {value:.4g}")
-    return observed, expected
+    observed, expected = zip(*rows, strict=True)
+    return np.concatenate(observed), np.concatenate(expected)
 
 
 def _values_to_test(
@@ -334,7 +392,7 @@ def _values_to_test(
     curves: AsymptoticCurves,
     values: np.ndarray,
     threshold: float,
-    nothing: float,
+    no_signal: float,
 ) -> np.ndarray:
     """Values to test with toys: those given, or around where the formulae put the limits."""
     model, index = curves.observed.model, curves.index
@@ -344,11 +402,11 @@ def _values_to_test(
             raise ValueError("scan must have at least two values.")
         box = (model.low[[index]], model.high[[index]])
         return as_points(given[:, None], (model.names[index],), box, "scan")[:, 0]
-    limits = find_crossings(curves, values, threshold, nothing)
+    limits = find_crossings(curves, values, threshold, no_signal)
     if curves.asimov is not None and not np.isnan(limits[[0, 5]]).any():
-        top = 1.2 * (np.nanmax(limits) - nothing)
+        top = 1.2 * (np.nanmax(limits) - no_signal)
     else:
         far = np.flatnonzero(upper_statistic(curves.observed, index, values) > LARGEST_STATISTIC)
-        top = (values[far[0]] if len(far) else values[-1]) - nothing
-    top = min(top, values[-1] - nothing)
-    return nothing + top * np.arange(1, TESTED + 1) / TESTED
+        top = (values[far[0]] if len(far) else values[-1]) - no_signal
+    top = min(top, values[-1] - no_signal)
+    return no_signal + top * np.arange(1, TESTED + 1) / TESTED

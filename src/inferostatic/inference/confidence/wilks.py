@@ -1,6 +1,7 @@
 """Confidence sets by Wilks' theorem: the likelihood ratio follows χ²."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,15 +19,9 @@ class Wilks(AbstractConfidenceMethod):
     weighted events the statistic is divided by how much larger their variance is.
     """
 
-    @property
-    def name(self) -> str:
-        """For tables."""
-        return "wilks"
-
-    @property
-    def random(self) -> bool:
-        """Nothing is random."""
-        return False
+    name: ClassVar[str] = "wilks"
+    random: ClassVar[bool] = False
+    trusts_potential: ClassVar[bool] = True
 
     def prepare(
         self, likelihood: Likelihood, observed: ObservedFit, *, seed: int
@@ -36,18 +31,18 @@ class Wilks(AbstractConfidenceMethod):
         return _ChiSquare(observed)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _ChiSquare(AbstractPointTest):
-    def __init__(self, observed: ObservedFit) -> None:
-        self._observed = observed
+    observed: ObservedFit
 
     def p_values(
         self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
     ) -> np.ndarray:
         del theta, show
-        ratio = self._observed.variance_ratio(indices)
+        ratio = self.observed.variance_ratio(indices)
         return chi2_p_value(statistic / ratio, len(indices))
 
     def notes(self) -> list[str]:
-        if self._observed.sandwich is None:
+        if self.observed.sandwich is None:
             return []
         return ["−2 ln λ is scaled to the scatter of the weighted events"]

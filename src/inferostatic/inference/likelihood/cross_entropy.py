@@ -16,15 +16,17 @@ from scipy import special
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...events.events import Events
-from ...inputs import Input, kind_of, require_order, warn_user
+from ...inputs import Input, kind_of, require_order
 from ...tables import format_table
 from ...weights import warn_few_effective
 from ..arguments import ONE_SIGMA, as_events, as_level, as_point
 from ..chi_square import chi2_quantile
 from .event_sum import EventTerms
+from .learned_bias import LearnedBias
 from .likelihood import Likelihood, build_likelihood
-from .maximum_likelihood import format_estimates
-from .minuit import NotConverged, Problem, load_iminuit
+from .maximum_likelihood import CURE, format_estimates
+from .minuit import Problem, load_iminuit
+from .observed_check import judge_result
 
 #: Step of the derivative of the gradient, in units of the expected error.
 HESSIAN_STEP = 0.02
@@ -43,6 +45,9 @@ class CrossEntropyFit:
         valid: whether the minimiser converged.
         message: what it says about convergence.
         names: of the parameters.
+        bias: of the estimate by the learned score, as that of the maximum likelihood; None where it
+            was not measured.
+        notes: remarks for the summary.
     """
 
     theta: np.ndarray
@@ -52,6 +57,8 @@ class CrossEntropyFit:
     valid: bool
     message: str
     names: tuple[str, ...]
+    bias: LearnedBias | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def errors(self) -> np.ndarray:
@@ -71,33 +78,24 @@ class CrossEntropyFit:
     def summary(self) -> str:
         """A table of the estimates and of what their errors are made of."""
         part = self.errors * np.sqrt(self.reference_share)
-        fixed = self.errors == 0
+        each = zip(part, self.errors, strict=True)
         columns = {
             "parameter": list(self.names),
             "estimate": [f"{value:.5g}" for value in self.theta],
-            "error": [
-                "fixed" if held else f"{e:.3g}" for e, held in zip(self.errors, fixed, strict=True)
-            ],
-            "of it by reference events": [
-                "" if held else f"{p:.3g}" for p, held in zip(part, fixed, strict=True)
-            ],
+            "error": [f"{error:.3g}" if error else "fixed" for error in self.errors],
+            "of it by reference events": [f"{p:.3g}" if e else "" for p, e in each],
         }
         lines = [f"cross-entropy fit: {self.message}", *format_table(columns)]
-        return "\n".join([*lines, f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)"])
+        lines.append(f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)")
+        return "\n".join([*lines, *self.notes])
 
 
 class CrossEntropy:
     """The loss J(θ) and its gradient, scaled so that ½ above the minimum is about one sigma."""
 
-    def __init__(
-        self,
-        observed: EventTerms,
-        reference: EventTerms,
-        weight: np.ndarray,
-        weight_reference: np.ndarray,
-    ) -> None:
-        self.samples = (observed, reference)
-        self.weights = (weight / weight.sum(), weight_reference / weight_reference.sum())
+    def __init__(self, samples: list[EventTerms], weights: list[np.ndarray]) -> None:
+        self.samples = samples
+        self.weights = [weight / weight.sum() for weight in weights]
         # For θ near the reference the Hessian of J is half the information of one event.
         self.scale = 2 / sum(float(w @ w) for w in self.weights)
 
@@ -178,16 +176,16 @@ def cross_entropy_fit(
     _refuse_other_terms(likelihood)
     channel, names = likelihood.model.channels[0], likelihood.names
     rows, point, weight = _read_reference(reference, likelihood)
-    objective = CrossEntropy(
-        EventTerms(channel.wide_models, likelihood.data.x[0][0], reference=point),
-        EventTerms(channel.wide_models, rows, reference=point),
-        likelihood.data.weight[0][0],
-        weight,
-    )
+    samples = [EventTerms(channel.wide_models, x, point) for x in (likelihood.data.x[0][0], rows)]
+    objective = CrossEntropy(samples, [likelihood.data.weight[0][0], weight])
     problem = Problem(objective, names, likelihood.low, likelihood.high)
     # The errors are those of the sandwich, with a Hessian of its own.
     minuit, _ = problem.lowest(problem.starts(start, starts), hesse=False)
-    return _result(minuit, problem, objective, throw=throw)
+    found = _result(minuit, problem, objective, throw=throw)
+    if not isinstance(likelihood.estimators[0], Estimator):
+        return found
+    bias, notes = judge_result(likelihood, found.theta, cure=CURE)
+    return dataclasses.replace(found, bias=bias, notes=tuple(notes))
 
 
 def _refuse_other_terms(likelihood: Likelihood) -> None:
@@ -219,47 +217,35 @@ def _read_reference(
             f"reference must be events made at one θ of {len(likelihood.names)} parameters; got "
             f"{len(np.unique(theta, axis=0))} different θ of {theta.shape[1]} parameters."
         )
-    region = likelihood.region
-    point = as_point(theta[0], likelihood.names, *region, "the θ of the reference")
+    point = as_point(theta[0], likelihood.names, likelihood.region, "the θ of the reference")
     rows = as_events(likelihood.estimators[0], reference.x, "reference.x", "reference events")
     return rows, point, np.asarray(reference.weight, np.float64)
 
 
-def _result(
-    minuit: Any,  # noqa: ANN401
-    problem: Problem,
-    objective: CrossEntropy,
-    *,
-    throw: bool,
-) -> CrossEntropyFit:
+def _result(minuit: Any, problem: Problem, loss: CrossEntropy, *, throw: bool) -> CrossEntropyFit:  # noqa: ANN401
     theta = np.array(minuit.values)
     valid, message = problem.verdict(minuit)
     block = np.ix_(problem.free, problem.free)
     hessian = np.full((len(theta), len(theta)), np.nan)
     if valid:
-        hessian = objective.hessian(theta, np.array(minuit.errors), problem)
+        hessian = loss.hessian(theta, np.array(minuit.errors), problem)
         if not np.linalg.eigvalsh(hessian[block]).min() > 0:
             valid, message = False, "the Hessian at the estimate is not positive: the loss is flat"
-    if valid and problem.at_edge(theta).any():
-        warn_user(message + "; its errors are not meaningful. Simulate wider.")
-    if throw and not valid:
-        raise NotConverged(
-            f"{message}. Look at the loss, try start= or a nearer reference, or pass "
-            "throw=False to see the result."
-        )
+    advice = "Look at the loss, try start= or a nearer reference"
+    problem.report(theta, message, advice, valid=valid, throw=throw)
     parts = [np.full((len(theta), len(theta)), np.nan)] * 2
     if valid:
         inverse = np.zeros((len(theta), len(theta)))
         inverse[block] = np.linalg.inv(hessian[block])
         # Of the covariance of θ̂, what the observed and what the reference events make.
-        parts = [inverse @ meat @ inverse for meat in objective.gradient_covariances(theta)]
+        parts = [inverse @ meat @ inverse for meat in loss.gradient_covariances(theta)]
     covariance = parts[0] + parts[1]
     variance = np.diag(covariance)
     share = np.divide(np.diag(parts[1]), variance, out=np.zeros(len(theta)), where=variance != 0)
     return CrossEntropyFit(
         theta=theta,
         covariance=covariance,
-        loss=objective.loss_and_gradient(theta)[0],
+        loss=loss.loss_and_gradient(theta)[0],
         reference_share=share,
         valid=valid,
         message=message,

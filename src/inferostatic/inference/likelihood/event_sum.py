@@ -6,6 +6,7 @@ samplers and minimisers take gradients; single terms and tables of many θ are b
 runs inside `float64()`, except tables in float32.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -71,22 +72,15 @@ class EventSum(eqx.Module):
 
         def differentiate(model: Any, part: Any, weight: Array, theta: Array) -> Derivatives:  # noqa: ANN401
             def twice(theta: Array) -> tuple[Array, tuple[Array, Array]]:
-                value, gradient = jax.value_and_grad(
-                    lambda theta: _chunk_sum(model, part, weight, theta)
-                )(theta)
-                return gradient, (value, gradient)
+                found = jax.value_and_grad(partial(_chunk_sum, model, part, weight))(theta)
+                return found[1], found
 
             hessian, (value, gradient) = jax.jacfwd(twice, has_aux=True)(theta)
             return Derivatives(value, gradient, hessian)
 
-        each = [
-            jax.tree.map(
-                lambda leaf: jnp.mean(leaf, axis=0),
-                self._over_chunks(model, number, differentiate, theta),
-            )
-            for number, model in enumerate(self.models)
-        ]
-        return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *each)
+        return _average(
+            [self._over_chunks(m, i, differentiate, theta) for i, m in enumerate(self.models)]
+        )
 
     def _over_chunks(self, model: Any, number: int, function: Any, theta: Array) -> Any:  # noqa: ANN401
         """`function(model, part, weight, θ)` added up over chunks, for every member."""
@@ -98,20 +92,31 @@ class EventSum(eqx.Module):
                 embedded = jax.vmap(member.embed_x)(x) if part is None else part
                 return function(member, embedded, weight, theta)
 
-            if len(self.weight) == 1:
-                return of_chunk(*jax.tree.map(lambda leaf: leaf[0], (part, self.x, self.weight)))
-
             def add(total: Any, chunk: Any) -> tuple[Any, None]:  # noqa: ANN401
                 return jax.tree.map(jnp.add, total, of_chunk(*chunk)), None
 
-            first = jax.tree.map(lambda leaf: leaf[0], (part, self.x, self.weight))
+            chunks = (part, self.x, self.weight)
+            first = jax.tree.map(lambda leaf: leaf[0], chunks)
+            if len(self.weight) == 1:
+                return of_chunk(*first)
             shapes = eqx.filter_eval_shape(of_chunk, *first)
-            nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.scan(add, nothing, (part, self.x, self.weight))[0]
+            zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+            return jax.lax.scan(add, zero, chunks)[0]
 
         if self.parts is None:
             return eqx.filter_vmap(of_member, in_axes=(eqx.if_array(0), None))(model.network, None)
         return eqx.filter_vmap(of_member)(model.network, self.parts[number])
+
+
+def map_members(model: Any, function: Any) -> Any:  # noqa: ANN401
+    """`function` of every member's model, a tree of arrays with a leading axis of members."""
+    return eqx.filter_vmap(lambda network: function(with_network(model, network)))(model.network)
+
+
+def _average(of_members: list[Any]) -> Any:  # noqa: ANN401
+    """Over the members of each model, along the leading axis, and then over the models."""
+    each = [jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), one) for one in of_members]
+    return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *each)
 
 
 def _chunk_sum(model: Any, part: Any, weight: Array, theta: Array) -> Array:  # noqa: ANN401
@@ -124,10 +129,7 @@ def embed_events(models: tuple[Any, ...], x: Array, weight: Array) -> EventSum:
     """The sum over events of shape (chunks, events of a chunk, D), embedded if that is small."""
 
     def embed(model: Any) -> Any:  # noqa: ANN401
-        def of_member(network: object) -> Any:  # noqa: ANN401
-            return jax.lax.map(jax.vmap(with_network(model, network).embed_x), x)
-
-        return eqx.filter_vmap(of_member)(model.network)
+        return map_members(model, lambda member: jax.lax.map(jax.vmap(member.embed_x), x))
 
     shapes = eqx.filter_eval_shape(lambda: tuple(embed(model) for model in models))
     if sum(leaf.size for leaf in jax.tree.leaves(shapes)) > MOST_EMBEDDED:
@@ -145,12 +147,8 @@ def cut_in_chunks(rows: np.ndarray, padding: float | None = None) -> np.ndarray:
     size = min(CHUNK_EVENTS, power_of_two(max(count, 1)))
     chunks = max(1, -(-count // size))
     missing = chunks * size - count
-    if padding is None:
-        filling = np.repeat(
-            rows[:, -1:] if count else np.zeros((sets, 1, columns)), missing, axis=1
-        )
-    else:
-        filling = np.full((sets, missing, columns), padding)
+    last = rows[:, -1:] if count else np.zeros((sets, 1, columns))
+    filling = np.repeat(last if padding is None else np.full_like(last, padding), missing, axis=1)
     return np.concatenate([rows, filling], axis=1).reshape(sets, chunks, size, columns)
 
 
@@ -187,11 +185,7 @@ def _terms(
         each = jax.vmap(jax.value_and_grad(term, argnums=1), in_axes=(0, None))
         return jax.lax.map(lambda x: each(x, theta), chunks)
 
-    found = []
-    for model in models:
-        every = eqx.filter_vmap(lambda network, m=model: of_member(with_network(m, network)))
-        found.append(jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), every(model.network)))
-    return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *found)
+    return _average([map_members(model, of_member) for model in models])
 
 
 def tabulate(

@@ -16,20 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...estimator.estimator import AbstractEstimator, Estimator
-from ...inputs import (
-    Input,
-    as_floats,
-    as_rows,
-    column_names,
-    kind_of,
-    require_finite,
-    require_order,
-)
+from ...inputs import Input, as_floats, as_rows, column_names, require_finite, require_order
 from ...weights import effective_size
-from ..arguments import as_observed, as_weight, values_by_name
+from ..arguments import (
+    as_estimators,
+    as_observed,
+    as_weight,
+    common_region,
+    read_point,
+    values_by_name,
+)
 from .constraints import Constraints, read_constraints
 from .event_sum import EventTerms
 from .float64 import float64
+from .joint_model import join_models
 from .model import (
     Channel,
     DataSets,
@@ -59,7 +59,7 @@ class Likelihood:
             the function can be traced, numerical where not.
         constraints: measurements of single parameters made elsewhere, {"name": (mean, sd)}.
             Nuisance parameters are parameters like the others: constrain and profile them.
-        fixed: parameters that are held, {"name": value}.
+        fixed: parameters that are fixed, {"name": value}.
         bounds: physical bounds inside the trained region, {"name": (low, high)}.
     """
 
@@ -84,8 +84,7 @@ class Likelihood:
         made = build_likelihood(
             estimator, x, (Estimator,), "a likelihood needs a potential", weight=weight, rate=rate
         )
-        self.model, self.data, self.weighted = made.model, made.data, made.weighted
-        self.bounds = made.bounds
+        self.__dict__.update(made.__dict__)
         self._constrain(read_constraints(constraints, self.names))
         self._cut(values_by_name(bounds, self.names, "bounds"))
         self._hold(values_by_name(fixed, self.names, "fixed"))
@@ -121,7 +120,7 @@ class Likelihood:
         return tuple(one for channel in self.model.channels for one in channel.estimators)
 
     def fix(self, **values: float) -> "Likelihood":
-        """The same with some parameters held: `likelihood.fix(a=1.5)`."""
+        """The same with some parameters fixed: `likelihood.fix(a=1.5)`."""
         changed = self._copy()
         changed._hold(values_by_name(values, self.names, "fix"))
         return changed
@@ -136,18 +135,15 @@ class Likelihood:
         """The same with measurements of parameters, (mean, sd), in place of earlier ones."""
         ours, added = self.model.constraints, read_constraints(pairs, self.names)
         given = added.precision > 0
+        mean = np.where(given, added.mean, ours.mean)
+        precision = np.where(given, added.precision, ours.precision)
         changed = self._copy()
-        changed._constrain(
-            Constraints(
-                np.where(given, added.mean, ours.mean),
-                np.where(given, added.precision, ours.precision),
-            )
-        )
+        changed._constrain(Constraints(mean, precision))
         return changed
 
     def value(self, theta: Input) -> float:
         """ln L at one θ, shape (d,)."""
-        return float(self.values(self._point(theta)[None])[0])
+        return float(self.values(read_point(theta, self.names)[None])[0])
 
     def values(self, thetas: Input) -> np.ndarray:
         """ln L at many θ, shape (m, d) to (m,), summed in float64; −∞ where it is no number."""
@@ -158,7 +154,7 @@ class Likelihood:
 
     def gradient(self, theta: Input) -> np.ndarray:
         """∇ ln L at one θ, shape (d,)."""
-        return self.value_and_gradient(self._point(theta))[1]
+        return self.value_and_gradient(read_point(theta, self.names))[1]
 
     def hessian(self, theta: Input) -> np.ndarray:
         """∇∇ ln L at one θ, shape (d, d).
@@ -166,16 +162,12 @@ class Likelihood:
         By automatic differentiation, or by differences of the gradient where the slope of an
         activation jumps and automatic second derivatives would be wrong.
         """
-        point = self._point(theta)
+        point = read_point(theta, self.names)
         if all(find_jump(estimator) == "" for estimator in self.estimators):
             with float64():
                 found = value_and_derivatives(self.function, jnp.asarray(point))
                 return np.asarray(found.hessian)
-
-        def gradient(at: np.ndarray) -> np.ndarray:
-            return self.value_and_gradient(at)[1]
-
-        return differentiate_gradient(gradient, point, self.region)
+        return differentiate_gradient(self.value_and_gradient, point, self.region)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """ln L and its gradient at one θ of shape (d,), which is not checked; a bad rate raises."""
@@ -188,16 +180,15 @@ class Likelihood:
 
     def per_event(self, theta: Input) -> np.ndarray:
         """w φ(x, θ) of every event, one channel after the other, shape (n,)."""
-        return np.concatenate([w * phi for w, (phi, _) in self._terms(self._point(theta))])
+        terms = self._terms(read_point(theta, self.names))
+        return np.concatenate([weight * phi for weight, (phi, _) in terms])
 
     def scores(self, theta: Input) -> np.ndarray:
         """w ∇φ(x, θ) of every event, one channel after the other, shape (n, d)."""
-        parts = []
-        each = zip(self._terms(self._point(theta)), self.model.channels, strict=True)
-        for (weight, (_, score)), channel in each:
-            whole = np.zeros((len(score), len(self.names)))
-            whole[:, list(channel.indices)] = weight[:, None] * score
-            parts.append(whole)
+        terms, parts = self._terms(read_point(theta, self.names)), []
+        for (weight, (_, score)), channel in zip(terms, self.model.channels, strict=True):
+            parts.append(np.zeros((len(score), len(self.names))))
+            parts[-1][:, list(channel.indices)] = weight[:, None] * score
         return np.concatenate(parts)
 
     def gradient_covariance(self, theta: np.ndarray) -> np.ndarray:
@@ -207,9 +198,8 @@ class Likelihood:
         plus the precision of the constraints, which stand for other measurements.
         """
         total = np.diag(self.model.constraints.precision)
-        for (weight, (_, score)), channel in zip(
-            self._terms(theta), self.model.channels, strict=True
-        ):
+        terms = self._terms(theta)
+        for (weight, (_, score)), channel in zip(terms, self.model.channels, strict=True):
             own = list(channel.indices)
             if channel.rate is not None:
                 expected, slope = channel.rate.value_and_slope(theta[own])
@@ -226,44 +216,39 @@ class Likelihood:
     def describe(self) -> list[str]:
         """The data and what restricts θ, in a few lines."""
         lines = []
-        parts = zip(self.model.channels, self.data.weight, self.weighted, strict=True)
-        several = len(self.model.channels) > 1
-        for number, (_, weights, weighted) in enumerate(parts):
-            weight = weights[0]
+        for (weight,), weighted in zip(self.data.weight, self.weighted, strict=True):
             line = f"{len(weight)} event{'' if len(weight) == 1 else 's'}"
             if weighted:
                 line += (
                     f" of total weight {weight.sum():.5g}, as good as "
                     f"{effective_size(weight):.4g} unweighted ones"
                 )
-            lines.append(f"channel {number + 1}: {line}" if several else line)
+            lines.append(line)
+        if len(lines) > 1:
+            lines = [f"channel {number}: {line}" for number, line in enumerate(lines, 1)]
         return ["; ".join(lines), *self.describe_restrictions()]
 
     def describe_restrictions(self) -> list[str]:
         """Fixed parameters, bounds and constraints, a line for each that there are any of."""
-        held = [f"{self.names[i]} = {self.low[i]:.5g}" for i in np.flatnonzero(~self.free)]
-        cut = [
+        fixed = [f"{self.names[i]} = {self.low[i]:.5g}" for i in np.flatnonzero(~self.free)]
+        bounded = [
             f"{self.names[i]} from {self.low[i]:.5g} to {self.high[i]:.5g}"
             for i in np.flatnonzero(self.free & np.isfinite(self.bounds).any(axis=0))
         ]
         lines = [
-            f"{what}: {', '.join(each)}"
-            for what, each in (("fixed", held), ("bounds", cut))
-            if each
+            f"fixed: {', '.join(fixed)}" if fixed else "",
+            f"bounds: {', '.join(bounded)}" if bounded else "",
+            self.model.constraints.describe(self.names),
         ]
-        constrained = self.model.constraints.describe(self.names)
-        return [*lines, constrained] if constrained else lines
+        return [line for line in lines if line]
 
     def describe_rates(self, theta: np.ndarray) -> list[str]:
         """Expected and observed numbers of the channels that have a rate."""
         lines = []
         for channel, weight in zip(self.model.channels, self.data.weight, strict=True):
             if channel.rate is not None:
-                how = (
-                    "automatic differentiation"
-                    if channel.rate.traceable
-                    else "finite differences, as JAX cannot trace the function"
-                )
+                how = "finite differences, as JAX cannot trace the function"
+                how = "automatic differentiation" if channel.rate.traceable else how
                 lines.append(
                     f"Poisson term: {channel.expected(theta)[0]:.5g} expected, "
                     f"{weight.sum():.5g} observed; slope by {how}"
@@ -274,7 +259,16 @@ class Likelihood:
         """Both data sets together, as independent channels that share parameters by name."""
         if not isinstance(other, Likelihood):
             return NotImplemented
-        return _join(self, other)
+        model = join_models(self.model, other.model)
+        _require_free(model)
+        bounds = np.full((2, len(model.names)), np.nan)
+        for part in (self, other):
+            own = [model.names.index(name) for name in part.names]
+            bounds[0, own] = np.fmax(bounds[0, own], part.bounds[0])
+            bounds[1, own] = np.fmin(bounds[1, own], part.bounds[1])
+        x, weight = self.data.x + other.data.x, self.data.weight + other.data.weight
+        data = DataSets(x, weight, model.constraints.mean[None])
+        return _assemble(model, data, self.weighted + other.weighted, bounds)
 
     def __repr__(self) -> str:
         """Data and parameters, in a line."""
@@ -287,9 +281,8 @@ class Likelihood:
         low, high = np.full(len(self.names), -np.inf), np.full(len(self.names), np.inf)
         for channel in self.model.channels:
             own = list(channel.indices)
-            for estimator in channel.estimators:
-                low[own] = np.maximum(low[own], estimator.region.theta_low)
-                high[own] = np.minimum(high[own], estimator.region.theta_high)
+            first, last = common_region(channel.estimators)
+            low[own], high[own] = np.maximum(low[own], first), np.minimum(high[own], last)
         return low, high
 
     def _terms(self, theta: np.ndarray) -> list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
@@ -301,18 +294,6 @@ class Likelihood:
     def _event_terms(self) -> list[EventTerms]:
         channels = zip(self.model.channels, self.data.x, strict=True)
         return [EventTerms(channel.wide_models, x[0]) for channel, x in channels]
-
-    def _point(self, theta: Input) -> np.ndarray:
-        require_order(column_names(theta), self.names, "theta")
-        point = np.asarray(as_floats(theta, "theta"), np.float64)
-        if point.shape != (len(self.names),):
-            raise ValueError(
-                f"theta must be one point with a value for each of {', '.join(self.names)}; got "
-                f"shape {point.shape}."
-            )
-        if not np.isfinite(point).all():
-            raise ValueError(f"theta must be finite; got {point.tolist()}.")
-        return point
 
     def _check_rates(self, theta: np.ndarray) -> None:
         """Raise where a rate is no positive number."""
@@ -374,26 +355,6 @@ def _require_free(model: LikelihoodModel) -> None:
         raise ValueError("every parameter is fixed, so nothing is left to fit; free at least one.")
 
 
-def as_estimators(
-    estimator: object, kinds: tuple[type[AbstractEstimator], ...], need: str
-) -> tuple[Any, ...]:
-    """One estimator or several of the given kinds, with the same observables and parameters."""
-    every: tuple[Any, ...]
-    every = tuple(estimator) if isinstance(estimator, list | tuple) else (estimator,)
-    for one in every:
-        if not isinstance(one, kinds):
-            raise TypeError(
-                f"{need} ({' or '.join(f'ist.{kind.__name__}' for kind in kinds)}), which "
-                f"ist.fit(events, seed=…) trains by default; got {kind_of(one)}."
-            )
-    if not every:
-        raise ValueError(f"{need}; got an empty list.")
-    for one in every[1:]:
-        if (one.x_names, one.theta_names) != (every[0].x_names, every[0].theta_names):
-            raise ValueError("the estimators differ in their observables or parameters.")
-    return every
-
-
 def build_likelihood(
     estimator: object,
     x: Input,
@@ -406,17 +367,15 @@ def build_likelihood(
     """A likelihood of one channel, from estimators of the given kinds."""
     estimators = as_estimators(estimator, kinds, need)
     names = estimators[0].theta_names
-    regions = [one.region for one in estimators]
-    low = np.max([np.asarray(region.theta_low, np.float64) for region in regions], axis=0)
-    high = np.min([np.asarray(region.theta_high, np.float64) for region in regions], axis=0)
+    low, high = common_region(estimators)
     # No event at all is a measurement where the number counts.
     rows = as_observed(estimators[0], x, may_be_empty=rate is not None)
     weights = as_weight(weight, len(rows))
     expected = None if rate is None else read_rate(rate, low, high)
     channel = Channel(estimators, expected, tuple(range(len(names))))
-    nothing = Constraints(np.zeros(len(names)), np.zeros(len(names)))
-    model = LikelihoodModel((channel,), names, low, high, nothing)
-    data = DataSets((rows[None],), (weights[None],), nothing.mean[None])
+    unconstrained = Constraints(np.zeros(len(names)), np.zeros(len(names)))
+    model = LikelihoodModel((channel,), names, low, high, unconstrained)
+    data = DataSets((rows[None],), (weights[None],), unconstrained.mean[None])
     return _assemble(model, data, (weight is not None,), np.full((2, len(names)), np.nan))
 
 
@@ -432,45 +391,3 @@ def _assemble(
     made.__dict__.update(cached or {})
     made.model, made.data, made.weighted, made.bounds = model, data, weighted, bounds
     return made
-
-
-def _join(one: Likelihood, two: Likelihood) -> Likelihood:
-    """The sum of two log likelihoods."""
-    names = (*one.names, *(name for name in two.names if name not in one.names))
-    size = len(names)
-    low, high = np.full(size, -np.inf), np.full(size, np.inf)
-    mean, precision = np.zeros(size), np.zeros(size)
-    bounds = np.full((2, size), np.nan)
-    held = np.zeros(size, bool)
-    channels: list[Channel] = []
-    for part in (one, two):
-        own = np.array([names.index(name) for name in part.names])
-        low[own], high[own] = np.maximum(low[own], part.low), np.minimum(high[own], part.high)
-        held[own] |= ~part.free
-        bounds[0, own] = np.fmax(bounds[0, own], part.bounds[0])
-        bounds[1, own] = np.fmin(bounds[1, own], part.bounds[1])
-        theirs = part.model.constraints
-        for index, m, p in zip(own, theirs.mean, theirs.precision, strict=True):
-            if p > 0 and precision[index] > 0 and (m, p) != (mean[index], precision[index]):
-                raise ValueError(
-                    f"both likelihoods constrain {names[index]}, to different values. One "
-                    "measurement must be given the same in both (it counts once); combine two "
-                    "measurements beforehand and give the result in one."
-                )
-            if p > 0:
-                mean[index], precision[index] = m, p
-        for channel in part.model.channels:
-            indices = tuple(int(own[i]) for i in channel.indices)
-            channels.append(Channel(channel.estimators, channel.rate, indices))
-    # Regions that only touch would fix a parameter that nobody fixed.
-    empty = (low > high) | ((low == high) & ~held)
-    if empty.any():
-        raise ValueError(
-            f"the regions, bounds or fixed values of {', '.join(np.array(names)[empty])} do not "
-            "overlap, so the likelihoods cannot be added."
-        )
-    constraints = Constraints(mean, precision)
-    data = DataSets(one.data.x + two.data.x, one.data.weight + two.data.weight, mean[None])
-    model = LikelihoodModel(tuple(channels), names, low, high, constraints)
-    _require_free(model)
-    return _assemble(model, data, one.weighted + two.weighted, bounds)

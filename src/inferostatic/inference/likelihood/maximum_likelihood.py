@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_count, warn_user
+from ...inputs import Input, as_count
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level
+from .learned_bias import LearnedBias
 from .likelihood import Likelihood
 from .minuit import NotConverged as NotConverged
 from .minuit import Problem, load_iminuit
+from .observed_check import judge_result
 from .profile import Profile, Profiler
 from .short_form import of_likelihood
+
+#: What to do about a bias.
+CURE = "ist.calibrated_fit, whose intervals hold for any network, or train on more events"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -38,6 +43,7 @@ class MaximumLikelihood:
             the events; it repairs the variance, not the bias.
         minos: lower (negative) and upper errors, shape (d, 2), if they were asked for.
         notes: remarks for the summary: fixed and constrained parameters, the rate, the starts.
+        bias: of the estimate by the learned score; None where it was not measured.
     """
 
     theta: np.ndarray
@@ -49,6 +55,7 @@ class MaximumLikelihood:
     sandwich: np.ndarray | None = None
     minos: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    bias: LearnedBias | None = None
     _profiler: Profiler | None = dataclasses.field(default=None, compare=False)
 
     @property
@@ -137,11 +144,11 @@ def format_estimates(names: tuple[str, ...], theta: np.ndarray, errors: np.ndarr
     )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _NegativeLogLikelihood:
     """−ln L, which Minuit minimises."""
 
-    def __init__(self, likelihood: Likelihood) -> None:
-        self.likelihood = likelihood
+    likelihood: Likelihood
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.likelihood.value_and_gradient(theta)
@@ -191,17 +198,14 @@ def _result(
 ) -> MaximumLikelihood:
     theta = np.array(minuit.values)
     valid, message = problem.verdict(minuit)
-    if valid and problem.at_edge(theta).any():
-        warn_user(message + "; its errors are not meaningful. Simulate wider.")
-    if throw and not valid:
-        raise NotConverged(
-            f"{message}. Look at the likelihood, try start=, or pass throw=False to see the result."
-        )
+    advice = "Look at the likelihood, try start="
+    problem.report(theta, message, advice, valid=valid, throw=throw)
     inverse = np.full((len(theta), len(theta)), np.nan)
     if minuit.covariance is not None:
         inverse = np.array(minuit.covariance)
     sandwich = inverse @ likelihood.gradient_covariance(theta) @ inverse
     covariance = sandwich if any(likelihood.weighted) else inverse
+    bias, remarks = judge_result(likelihood, theta, cure=CURE)
     result = MaximumLikelihood(
         theta=theta,
         covariance=covariance,
@@ -210,7 +214,8 @@ def _result(
         message=message,
         names=problem.names,
         sandwich=sandwich,
-        notes=notes,
+        notes=(*notes, *remarks),
+        bias=bias,
         _profiler=Profiler(problem, theta, inverse, covariance) if valid else None,
     )
     if minos and valid:

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ...inputs import Input, as_count
+from ...inputs import Input, as_count, warn_user
 from ...streams import Purpose, Stream
 from ..arguments import as_point
 
@@ -95,9 +95,8 @@ class Problem:
             else:
                 minuit.fixed[name] = True
         if steps is not None:
-            minuit.errors = np.where(
-                steps > 0, steps, np.where(free, 0.01 * (self.high - self.low), 1)
-            )
+            default = np.where(free, 0.01 * (self.high - self.low), 1)
+            minuit.errors = np.where(steps > 0, steps, default)
         return minuit
 
     def starts(self, start: Input | None, starts: int) -> np.ndarray:
@@ -106,9 +105,8 @@ class Problem:
         The given point, then the best of the centre and a fixed scatter of points in the box.
         """
         wanted = as_count(starts, "starts")
-        given = []
-        if start is not None:
-            given = [as_point(start, self.names, self.low, self.high, "start")]
+        box = (self.low, self.high)
+        given = [] if start is None else [as_point(start, self.names, box, "start")]
         if len(given) == wanted:
             return np.array(given)
         size = len(self.names)
@@ -120,12 +118,10 @@ class Problem:
         return np.array([*given, *points[order]])[:wanted]
 
     def lowest(self, begins: np.ndarray, *, hesse: bool = True) -> tuple[Any, int]:
-        """The best of the fits from all starts, and how many found that same minimum.
+        """The best of the fits from all starts, shape (starts, d), and how many found the same.
 
-        Args:
-            begins: where to start, shape (starts, d).
-            hesse: whether the covariance is to be that of the Hessian at the minimum. It costs two
-                thirds of all evaluations, and is rough otherwise.
+        With `hesse` the covariance is that of the Hessian at the minimum, which costs two thirds of
+        all evaluations; it is rough otherwise.
         """
         fits = [self._fit(begin, hesse=hesse) for begin in begins]
         best = min(fits, key=lambda minuit: (not minuit.valid, minuit.fval))
@@ -148,6 +144,15 @@ class Problem:
         """Which fitted parameters lie at the edge of the region."""
         margin = EDGE * (self.high - self.low)
         return self.free & ((theta - self.low < margin) | (self.high - theta < margin))
+
+    def report(
+        self, theta: np.ndarray, message: str, advice: str, *, valid: bool, throw: bool
+    ) -> None:
+        """Warn of an estimate at an edge; raise if there is none and `throw` is set."""
+        if valid and self.at_edge(theta).any():
+            warn_user(message + "; its errors are not meaningful. Simulate wider.")
+        if throw and not valid:
+            raise NotConverged(f"{message}. {advice}, or pass throw=False to see the result.")
 
     def verdict(self, minuit: Any) -> tuple[bool, str]:  # noqa: ANN401
         """Whether the fit is good, and a message."""

@@ -9,6 +9,7 @@ constraints measured.
 """
 
 import dataclasses
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -63,19 +64,14 @@ class Channel:
         return self.estimators[0].x_names
 
     @cached_property
-    def models(self) -> tuple[Any, ...]:
-        """The models in float32."""
-        return tuple(estimator.model for estimator in self.estimators)
-
-    @cached_property
     def wide_models(self) -> tuple[Any, ...]:
         """The models in float64."""
         with float64():
-            return tuple(in_float64(model) for model in self.models)
+            return tuple(in_float64(one.model) for one in self.estimators)
 
     def tabulate(self, x: np.ndarray, thetas: np.ndarray, *, wide: bool = False) -> np.ndarray:
         """φ of every event at every θ of the whole model, shape (n, m), in float32 by default."""
-        models = self.wide_models if wide else self.models
+        models = self.wide_models if wide else tuple(one.model for one in self.estimators)
         return tabulate(models, x, thetas[:, list(self.indices)], wide=wide)
 
     def expected(self, thetas: np.ndarray) -> np.ndarray:
@@ -136,9 +132,8 @@ class LogLikelihood(eqx.Module):
 
     def derivatives(self, theta: Float[Array, " theta_dim"]) -> Derivatives:
         """ln L(θ) with its gradient and Hessian."""
-        alone = self._of_theta_alone
-        value, gradient = jax.value_and_grad(alone)(theta)
-        hessian = jax.hessian(alone)(theta)
+        value, gradient = jax.value_and_grad(self._of_theta_alone)(theta)
+        hessian = jax.hessian(self._of_theta_alone)(theta)
         for add_up, indices in zip(self.sums, self.indices, strict=True):
             own = np.array(indices)
             part = add_up.derivatives(theta[own])
@@ -175,20 +170,13 @@ def call_likelihood(likelihood: LogLikelihood, theta: Array) -> Array:
     return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
 
-def map_points(
-    function: Any,  # noqa: ANN401
-    argument: Any,  # noqa: ANN401
-    points: np.ndarray,
-    events: int,
-) -> np.ndarray:
+def map_points(function: Any, argument: Any, points: np.ndarray, events: int) -> np.ndarray:  # noqa: ANN401
     """`function(argument, point)` of many points in float64, so many at a time as fit the bound."""
     size = min(max(1, SUM_PAIRS // events), 1 << (len(points) - 1).bit_length())
-    parts = []
+    parts = [np.zeros(0)]
     with float64():
-        for start in range(0, max(len(points), 1), size):
+        for start in range(0, len(points), size):
             part = np.asarray(points[start : start + size], np.float64)
-            if len(part) == 0:
-                return np.zeros(0)
             values = _map(function, argument, jnp.asarray(pad_rows(part, size)))
             parts.append(np.asarray(values)[: len(part)])
     return np.concatenate(parts)
@@ -202,7 +190,7 @@ def _map(function: Any, argument: Any, points: Array) -> Any:  # noqa: ANN401
 @eqx.filter_jit
 def value_and_gradient(likelihood: LogLikelihood, theta: Array) -> tuple[Array, Array]:
     """ln L and its gradient, compiled."""
-    return jax.value_and_grad(lambda theta: likelihood(theta))(theta)
+    return jax.value_and_grad(likelihood.__call__)(theta)
 
 
 @eqx.filter_jit
@@ -219,6 +207,10 @@ class _Surface(AbstractSurface):
     rates: tuple[Rate | None, ...]
     indices: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
+    def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
+        """Of one data set."""
+        return self.prepare(data).derivatives
+
     def prepare(self, data: Any) -> LogLikelihood:  # noqa: ANN401
         """Embed the events, once for the whole maximisation."""
         (x, weight, totals), measured = data
@@ -227,10 +219,6 @@ class _Surface(AbstractSurface):
             for models, events, weights in zip(self.models, x, weight, strict=True)
         )
         return LogLikelihood(sums, totals, measured, self.precision, self.rates, self.indices)
-
-    def derivatives(self, data: LogLikelihood, theta: Array) -> Derivatives:
-        """Of one data set."""
-        return data.derivatives(theta)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -270,7 +258,9 @@ class LikelihoodModel:
         """ln L of the first data set as a JAX function."""
         with float64():
             shared, measured = _chunked(data, same=True)
-            return _prepare(self._surface, (shared, jnp.asarray(measured[0])))
+            return eqx.filter_jit(_Surface.prepare)(
+                self._surface, (shared, jnp.asarray(measured[0]))
+            )
 
     @property
     def _surface(self) -> _Surface:
@@ -288,13 +278,9 @@ class LikelihoodModel:
         low: np.ndarray | None = None,
         high: np.ndarray | None = None,
     ) -> Maximum:
-        """Maximise ln L from each start, shape (b, d).
+        """Maximise ln L from each start, in boxes that are by default the model's, shapes (b, d).
 
-        Args:
-            data: one data set for each start, or one for all.
-            start: where to begin.
-            low: lower ends of the boxes, shape (b, d), by default those of the model.
-            high: upper ends.
+        There is one data set for each start, or one for all.
         """
         same = len(data.measured) == 1
         box = [
@@ -320,19 +306,13 @@ class LikelihoodModel:
         channels = zip(self.channels, data.x, data.weight, data.totals, strict=True)
         for channel, x, weight, totals in channels:
             table = channel.tabulate(x.reshape(-1, x.shape[2]), points).astype(np.float64)
-            total = total + np.einsum(
-                "snm,sn->sm", table.reshape(*weight.shape, len(points)), weight
-            )
+            table = table.reshape(*weight.shape, len(points))
+            total = total + np.einsum("snm,sn->sm", table, weight)
             total = total + channel.rate_term(points, totals)
         return points[np.argmax(np.where(np.isnan(total), -np.inf, total), axis=1)]
 
     def best_start(self, data: DataSets, also: np.ndarray) -> np.ndarray:
-        """The best of a scatter of θ for each data set, shape (sets, d).
-
-        Args:
-            data: the data sets.
-            also: points that are tried besides the scatter, shape (m, d).
-        """
+        """The best of a scatter of θ and of those in `also`, for each data set, shape (sets, d)."""
         free = int(self.free.sum())
         most = TRIED_POINTS.get(free, max(TRIED_POINTS.values()))
         tried = TRIED_PAIRS // (len(data.measured) * max(1, data.events))
@@ -341,20 +321,14 @@ class LikelihoodModel:
         return self.best_of(data, np.clip(points, self.low, self.high))
 
 
-@eqx.filter_jit
-def _prepare(surface: _Surface, data: Any) -> LogLikelihood:  # noqa: ANN401
-    return surface.prepare(data)
-
-
 def _chunked(data: DataSets, *, same: bool) -> tuple[Any, np.ndarray]:
     """Events, weights and totals of each channel in chunks, without the axis of sets if shared."""
     x = tuple(as_models_read(cut_in_chunks(events)) for events in data.x)
     weight = tuple(cut_in_chunks(weight[..., None], 0.0)[..., 0] for weight in data.weight)
-    totals = tuple(data.totals)
+    events = (x, weight, tuple(data.totals))
     if same:
-        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), (x, weight, totals))
-        return first, data.measured
-    return (x, weight, totals), data.measured
+        events = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), events)
+    return events, data.measured
 
 
 def scatter_points(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:

@@ -7,6 +7,8 @@ equal bounds.
 """
 
 import abc
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+
+from .event_sum import Derivatives
 
 #: A maximum is found when the next Newton step would gain less than this in ln L.
 TOLERANCE = 1e-6
@@ -32,12 +36,8 @@ class AbstractSurface(eqx.Module):
     """A function of θ, one for each start's data, with its first two derivatives."""
 
     @abc.abstractmethod
-    def prepare(self, data: Any) -> Any:  # noqa: ANN401
-        """What can be computed from the data once, before the first step."""
-
-    @abc.abstractmethod
-    def derivatives(self, data: Any, theta: Array) -> tuple[Array, Array, Array]:  # noqa: ANN401
-        """Value, gradient (d,) and Hessian (d, d), from prepared data."""
+    def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
+        """The derivatives as a function of θ; what data alone decide is computed at once."""
 
 
 class Maximum(NamedTuple):
@@ -51,9 +51,7 @@ class Maximum(NamedTuple):
 
 class _State(NamedTuple):
     theta: Array
-    value: Array
-    gradient: Array
-    hessian: Array
+    found: Derivatives
     step: Array
     damping: Array
     largest: Array
@@ -70,26 +68,19 @@ def _maximise(
     low: Array,
     high: Array,
     most: Array,
-) -> tuple[Array, Array, Array, Array]:
-    def one(
-        data: Any,  # noqa: ANN401
-        theta: Array,
-        low: Array,
-        high: Array,
-    ) -> tuple[Array, Array, Array, Array]:
+) -> _State:
+    def one(data: Any, theta: Array, low: Array, high: Array) -> _State:  # noqa: ANN401
         # Steps are measured in the box, so that parameters may have any units.
         scale = jnp.where(high > low, high - low, 1.0)
-        prepared = surface.prepare(data)
+        derivatives = surface.differentiate(data if shared is None else (shared, data))
 
-        def newton(
-            theta: Array, gradient: Array, hessian: Array, damping: Array
-        ) -> tuple[Array, Array, Array]:
-            slope = gradient * scale
+        def newton(theta: Array, found: Derivatives, damping: Array) -> tuple[Array, Array, Array]:
+            slope = found.gradient * scale
             stays = (theta <= low) & (slope <= 0) | (theta >= high) & (slope >= 0)
             free = ~(stays | (low >= high))
             slope = jnp.where(free, slope, 0.0)
             both = free[:, None] & free[None, :]
-            curvature = jnp.where(both, hessian * scale[:, None] * scale[None, :], 0.0)
+            curvature = jnp.where(both, found.hessian * scale[:, None] * scale[None, :], 0.0)
             size, axes = jnp.linalg.eigh(curvature)
             size = jnp.abs(size)
             size = jnp.maximum(size, 1e-9 * jnp.max(size) + 1e-12)
@@ -100,51 +91,34 @@ def _maximise(
 
         def advance(state: _State) -> _State:
             trial = jnp.clip(state.theta + scale * state.step, low, high)
-            value, gradient, hessian = surface.derivatives(prepared, trial)
-            finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-            better = finite & jnp.all(jnp.isfinite(hessian)) & (value >= state.value)
+            found = derivatives(trial)
+            finite = jnp.isfinite(found.value) & jnp.all(jnp.isfinite(found.gradient))
+            better = finite & jnp.all(jnp.isfinite(found.hessian))
+            better = better & (found.value >= state.found.value)
             largest = state.largest
             weaker = jnp.where(state.damping < 1e-3 * largest, 0.0, state.damping / 10)
             stronger = jnp.maximum(10 * state.damping, 1e-2 * largest)
-            theta = jnp.where(better, trial, state.theta)
-            gradient = jnp.where(better, gradient, state.gradient)
-            hessian = jnp.where(better, hessian, state.hessian)
+            old = (state.theta, state.found)
+            theta, found = jax.tree.map(partial(jnp.where, better), (trial, found), old)
             damping = jnp.where(better, weaker, stronger)
-            step, gain, largest = newton(theta, gradient, hessian, damping)
-            return _State(
-                theta=theta,
-                value=jnp.where(better, value, state.value),
-                gradient=gradient,
-                hessian=hessian,
-                step=step,
-                damping=damping,
-                largest=largest,
-                done=(gain < TOLERANCE) | (damping > STUCK * largest),
-                steps=state.steps + 1,
-            )
+            step, gain, largest = newton(theta, found, damping)
+            done = (gain < TOLERANCE) | (damping > STUCK * largest)
+            return _State(theta, found, step, damping, largest, done, state.steps + 1)
 
-        d = len(theta)
         # The first step goes nowhere and only evaluates: one copy of the surface to compile.
+        zero, zeros = jnp.zeros(()), jnp.zeros(len(theta))
         state = _State(
             theta=jnp.clip(theta, low, high),
-            value=jnp.array(-jnp.inf),
-            gradient=jnp.zeros(d),
-            hessian=jnp.zeros((d, d)),
-            step=jnp.zeros(d),
-            damping=jnp.zeros(()),
-            largest=jnp.zeros(()),
+            found=Derivatives(jnp.array(-jnp.inf), zeros, jnp.zeros((len(theta), len(theta)))),
+            step=zeros,
+            damping=zero,
+            largest=zero,
             done=jnp.zeros((), bool),
             steps=jnp.zeros((), int),
         )
-        state = jax.lax.while_loop(lambda s: ~s.done & (s.steps < most), advance, state)
-        return state.value, state.theta, state.done & jnp.isfinite(state.value), state.hessian
+        return jax.lax.while_loop(lambda s: ~s.done & (s.steps < most), advance, state)
 
-    axes = jax.tree.map(lambda leaf: 0, data)
-    if shared is not None:
-        return jax.vmap(lambda d, *rest: one((shared, d), *rest), in_axes=(axes, 0, 0, 0))(
-            data, start, low, high
-        )
-    return jax.vmap(one, in_axes=(axes, 0, 0, 0))(data, start, low, high)
+    return jax.vmap(one)(data, start, low, high)
 
 
 def maximise(
@@ -157,16 +131,10 @@ def maximise(
     shared: Any = None,  # noqa: ANN401
     batch: int = 8192,
 ) -> Maximum:
-    """Maximise from every start; call it inside `float64()`.
+    """Maximise from every start, in a box of its own, shapes (b, d); call it inside `float64()`.
 
-    Args:
-        surface: the function.
-        data: arrays with a leading axis of starts.
-        start: where to begin, shape (b, d).
-        low: lower ends of the boxes, shape (b, d).
-        high: upper ends.
-        shared: data of all starts; the surface is then given the pair (shared, data).
-        batch: starts in one compiled call.
+    The arrays of `data` have a leading axis of starts. The surface is given them, or the pair
+    (shared, data). One compiled call takes `batch` starts.
     """
     count = len(start)
     value, theta = np.empty(count), np.array(start, np.float64)
@@ -181,8 +149,10 @@ def maximise(
             padded = np.resize(rows, size)
             part = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), data)
             begin, below, above = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
-            found = _maximise(surface, part, shared, begin, below, above, jnp.asarray(most))
+            end = _maximise(surface, part, shared, begin, below, above, jnp.asarray(most))
             value[rows], theta[rows], done[rows], hessian[rows] = (
-                np.asarray(a)[: len(rows)] for a in found
+                np.asarray(a)[: len(rows)]
+                for a in (end.found.value, end.theta, end.done, end.found.hessian)
             )
+            done[rows] &= np.isfinite(value[rows])
     return Maximum(value, theta, done, hessian)

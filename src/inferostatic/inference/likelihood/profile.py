@@ -43,6 +43,12 @@ class Profile:
         )
 
 
+def variance_ratio(one: np.ndarray, other: np.ndarray, indices: list[int]) -> float:
+    """How much larger one covariance is than another, on average over some parameters."""
+    block = np.ix_(indices, indices)
+    return float(np.trace(np.linalg.solve(other[block], one[block])) / len(indices))
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Profiler:
     """The neighbourhood of a minimum.
@@ -62,9 +68,7 @@ class Profiler:
 
     def ratio(self, indices: list[int]) -> float:
         """How much larger the variance is than the inverse Hessian, in these parameters."""
-        block = np.ix_(indices, indices)
-        relative = np.linalg.solve(self.inverse_hessian[block], self.covariance[block])
-        return float(np.trace(relative) / len(indices))
+        return variance_ratio(self.covariance, self.inverse_hessian, indices)
 
     def fit_at(self, indices: list[int], values: np.ndarray) -> tuple[float, np.ndarray]:
         """−ln L with some parameters held and the others fitted, and the whole θ."""
@@ -134,12 +138,9 @@ class Profiler:
             minuit.minos(self.problem.names[index], cl=level)
             found = minuit.merrors[self.problem.names[index]]
         ends = []
-        for sign in (-1.0, 1.0):
-            good = found is not None and (found.upper_valid if sign > 0 else found.lower_valid)
-            if found is not None and good:
-                ends.append(
-                    float(minuit.values[index] + (found.upper if sign > 0 else found.lower))
-                )
+        for sign, side in ((-1.0, "lower"), (1.0, "upper")):
+            if found is not None and getattr(found, f"{side}_valid"):
+                ends.append(float(minuit.values[index] + getattr(found, side)))
             else:
                 ends.append(float(self.crossing([index], np.array([sign]), target)[0]))
         return ends[0], ends[1]

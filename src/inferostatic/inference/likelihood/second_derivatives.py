@@ -16,12 +16,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ...estimator.estimator import AbstractEstimator, Estimator, ScoreEstimator
-from ...models.members import over_members, with_network
+from ...models.members import over_members
 from ...models.networks.networks import MLPNetwork, ResidualNetwork
 from ...models.networks.particle_set import ParticleNetwork
 from ...models.networks.two_tower import TwoTowerNetwork
 from ...models.potential import AbstractModel
-from .event_sum import cut_in_chunks
+from ..arguments import common_region
+from .event_sum import cut_in_chunks, map_members
 from .float64 import as_models_read, float64, in_float64
 
 #: Half-width of the differences, as a part of the trained region's extent.
@@ -57,9 +58,7 @@ class Curvature:
     ) -> None:
         self._theta, self._count = theta, len(rows)
         self._chunks = as_models_read(cut_in_chunks(rows[None])[0])
-        region = estimator.region
-        edges = (np.asarray(e, np.float64) for e in (region.theta_low, region.theta_high))
-        self._step = difference_steps(theta, *edges)
+        self._step = difference_steps(theta, *common_region([estimator]))
         with float64():
             self._model = in_float64(estimator.model)
         self.reason = self._why_not(estimator)
@@ -89,12 +88,10 @@ class Curvature:
     def _why_not(self, estimator: Estimator | ScoreEstimator) -> str:
         """Why automatic differentiation must not be used, if so."""
         reason = find_jump(estimator)
-        if reason is not None:
-            return reason
         # A user's own network may hide an activation in its code: let numbers decide.
-        if self._agrees():
-            return ""
-        return "automatic second derivatives of this network differ from numerical ones"
+        if reason is None and not self._agrees():
+            return "automatic second derivatives of this network differ from numerical ones"
+        return reason or ""
 
     def _agrees(self) -> bool:
         automatic = self._slopes(0, automatic=True).curvature
@@ -126,9 +123,7 @@ def difference_points(theta: np.ndarray, step: np.ndarray) -> np.ndarray:
 def extrapolate_differences(values: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Derivatives by Richardson's extrapolation, free of the error in h², shape (d, …).
 
-    Args:
-        values: at the points of `difference_points` but the first, shape (4d, …).
-        step: the half-widths.
+    The values, shape (4d, …), are those at the points of `difference_points` but the first.
     """
     moved = values.reshape(len(step), 4, *values.shape[1:])
     width = step.reshape(-1, *(1,) * (values.ndim - 1))
@@ -138,11 +133,11 @@ def extrapolate_differences(values: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def differentiate_gradient(
-    gradient: Callable[[np.ndarray], np.ndarray], theta: np.ndarray, region: Region
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]], theta: np.ndarray, region: Region
 ) -> np.ndarray:
-    """The Hessian by differences of a gradient, shape (d, d)."""
+    """The Hessian of a function with its gradient, by differences of the latter, shape (d, d)."""
     step = difference_steps(theta, *region)
-    values = np.stack([gradient(point) for point in difference_points(theta, step)[1:]])
+    values = np.stack([function(point)[1] for point in difference_points(theta, step)[1:]])
     hessian = extrapolate_differences(values, step)
     return (hessian + hessian.T) / 2
 
@@ -216,8 +211,7 @@ def _score_and_derivative(model: AbstractModel, x: Array, theta: Array) -> Any: 
         derivative = jax.jacfwd(score_twice, argnums=1, has_aux=True)
         return jax.vmap(derivative, in_axes=(0, None))(x, theta)
 
-    each = eqx.filter_vmap(lambda network: of_member(with_network(model, network)))
-    derivatives, scores = each(model.network)
+    derivatives, scores = map_members(model, of_member)
     return jnp.mean(scores, axis=0), jnp.mean(derivatives, axis=0)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_rows, require_finite
+from ...inputs import Input, as_count, as_number, as_rows, require_finite
 from ..arguments import as_weight
 
 #: A sample to be binned: values, shape (n, k), and weights, shape (n,).
@@ -121,8 +121,7 @@ def choose_bins(
         max_relative_error: bound on √Σw² / Σw in each bin.
         most: number of bins at most.
     """
-    if not 0 < max_relative_error:
-        raise ValueError(f"max_relative_error must be positive; got {max_relative_error}.")
+    as_number(max_relative_error, "max_relative_error", above=0)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple):
         pairs = [_as_sample(values, weights) for values, weights in samples]
     else:

@@ -23,6 +23,8 @@ EVENTS_EACH = 120
 FEWEST_EVENTS = 100_000
 #: Most events that are simulated at each point by default.
 MOST_EVENTS = 1_000_000
+#: Most events that may be asked for at each point: more do not fit into memory.
+MOST_SIMULATED = 10**9
 #: Effective fraction of events below which reweighting is refused.
 FEWEST_EFFECTIVE = 0.1
 #: Distance of two θ that count as one, as a part of the trained region: rounding in float32.
@@ -53,7 +55,7 @@ class Simulated:
         require_simulator(self.simulator)
         as_seed(self.seed)
         if self.events is not None:
-            as_count(self.events, "events")
+            as_count(self.events, "events", most=MOST_SIMULATED)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

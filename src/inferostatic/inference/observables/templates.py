@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...events.events import Events
-from ...inputs import as_count, kind_of, warn_user
+from ...inputs import as_count, as_flag, as_number, kind_of, warn_user
 from ..information.symmetric_matrices import relative_eigenvalues
 from .histograms import Bins, Histogram, Sample, choose_bins, fill_histogram
 from .observable import Observable
@@ -56,6 +56,17 @@ class Templates:
         """Check the source and the number of bins."""
         if isinstance(self.source, Simulated | Reweighted | Events):
             as_count(self.most_bins, "most_bins")
+            as_number(self.max_relative_error, "max_relative_error", above=0)
+            as_flag(self.mc_errors, "mc_errors")
+            if not isinstance(self.bins, Bins | None):
+                raise TypeError(f"bins must be what choose_bins returns; got {kind_of(self.bins)}.")
+            if not isinstance(self.shift, Mapping | None):
+                raise TypeError(
+                    "shift must be a size for each parameter by name, such as {'mu': 0.1}; got "
+                    f"{kind_of(self.shift)}."
+                )
+            for name, size in (self.shift or {}).items():
+                as_number(size, f"the shift along {name}", above=0)
             return
         needed = " A simulator needs a seed: ist.Simulated(simulator, seed=1)."
         hint = needed if callable(self.source) else ""

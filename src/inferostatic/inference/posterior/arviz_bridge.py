@@ -26,14 +26,11 @@ def load_arviz() -> Any:  # noqa: ANN401
 def judge_chains(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rank-normalised split R-hat and bulk effective sample size of each parameter, shapes (d,).
 
-    As defined by Vehtari, Gelman, Simpson, Carpenter and Bürkner (arXiv:1903.08008).
-
-    Args:
-        chains: draws of shape (chains, draws, d).
+    Of draws of shape (chains, draws, d), as defined by Vehtari, Gelman, Simpson, Carpenter and
+    Bürkner (arXiv:1903.08008).
     """
     if chains.shape[1] < FEWEST_DRAWS:
-        nothing = np.full(chains.shape[2], np.nan)
-        return nothing, nothing
+        return np.full(chains.shape[2], np.nan), np.full(chains.shape[2], np.nan)
     arviz = load_arviz()
     dataset = arviz.convert_to_dataset({"theta": chains})
     found = arviz.rhat(dataset)["theta"].values, arviz.ess(dataset, method="bulk")["theta"].values

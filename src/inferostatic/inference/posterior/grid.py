@@ -9,9 +9,16 @@ from ...inputs import as_count, warn_user
 from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
-from .grid_density import GridDensity
+from ..lattice import lattice
 from .log_posterior import Target
-from .sampler import DRAWS, AbstractSampler, Samples, independent_sampling
+from .sampler import (
+    DRAWS,
+    AbstractSampler,
+    GridDensity,
+    Samples,
+    cell_midpoints,
+    independent_sampling,
+)
 from .weighted_draws import weighted_moments
 
 #: Most free parameters of a grid.
@@ -50,11 +57,11 @@ class Grid(AbstractSampler):
         """Draw from the table."""
         del show
         rng, prior = Stream(seed, Purpose.GRID).generator(), target.density.prior
+        sampling = independent_sampling("grid", len(target.low), self.draws)
         if isinstance(prior, Discrete):
             points, probability, log_prob = enumerate_posterior(target, prior)
             chosen = rng.choice(len(points), self.draws, p=probability)
             moments = weighted_moments(points, probability)
-            sampling = independent_sampling("grid", points.shape[1], self.draws)
             return Samples(points[chosen], log_prob[chosen], *moments, sampling)
         if len(target.low) > MOST_PARAMETERS:
             raise ValueError(
@@ -62,14 +69,15 @@ class Grid(AbstractSampler):
                 "ist.NUTS(), or fix some of them."
             )
         grid = grid_posterior(target)
-        points, log_prob = draw_from_grid(grid, self.draws, rng)
-        sampling = independent_sampling("grid", points.shape[1], self.draws)
-        return Samples(points, log_prob, *grid_moments(grid), sampling, grid)
+        moments = weighted_moments(lattice(grid.midpoints), grid.probability.ravel())
+        return Samples(*draw_from_grid(grid, self.draws, rng), *moments, sampling, grid)
 
 
 def grid_posterior(target: Target) -> GridDensity:
     """Search for the box that holds the posterior, then tabulate it there."""
-    low, high = _first_box(target)
+    centre, scale = target.density.coordinates.centre, target.density.coordinates.scale
+    low = np.maximum(target.low, centre - REACH * scale)
+    high = np.minimum(target.high, centre + REACH * scale)
     dim = len(low)
     for _ in range(MOST_ZOOMS):
         grid = _tabulate(target, low, high, SEARCH_CELLS[dim])
@@ -78,12 +86,11 @@ def grid_posterior(target: Target) -> GridDensity:
             break
     cells = FINAL_CELLS[dim]
     grid = _tabulate(target, low, high, cells)
-    while effective_size(grid.probability.ravel()) < FEWEST_CELLS[dim]:
+    while (size := effective_size(grid.probability.ravel())) < FEWEST_CELLS[dim]:
         if 2 * cells > MOST_CELLS[dim]:
             warn_user(
                 "the posterior is so narrow in some direction that the grid resolves it poorly "
-                f"({effective_size(grid.probability.ravel()):.0f} cells hold it); use "
-                "ist.NUTS()."
+                f"({size:.0f} cells hold it); use ist.NUTS()."
             )
             break
         cells *= 2
@@ -91,24 +98,15 @@ def grid_posterior(target: Target) -> GridDensity:
     return grid
 
 
-def _first_box(target: Target) -> tuple[np.ndarray, np.ndarray]:
-    centre, scale = target.centre_and_scale()
-    return np.maximum(target.low, centre - REACH * scale), np.minimum(
-        target.high, centre + REACH * scale
-    )
-
-
 def _tabulate(target: Target, low: np.ndarray, high: np.ndarray, cells: int) -> GridDensity:
     edges = tuple(np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True))
-    middle = np.meshgrid(*((edge[1:] + edge[:-1]) / 2 for edge in edges), indexing="ij")
-    points = np.stack([axis.ravel() for axis in middle], axis=1)
-    log_prob = target.density.log_probs(points)
+    log_prob = target.density.log_probs(lattice(cell_midpoints(edges)))
     if not np.isfinite(log_prob).any():
         raise ValueError(
             "the posterior vanishes, or is no number, everywhere on the grid; do prior and "
             "estimator agree on the range of the parameters?"
         )
-    log_prob = np.where(np.isfinite(log_prob), log_prob, -np.inf).reshape(middle[0].shape)
+    log_prob = np.where(np.isfinite(log_prob), log_prob, -np.inf).reshape([cells] * len(low))
     return GridDensity(edges, np.exp(log_prob - logsumexp(log_prob)), log_prob)
 
 
@@ -123,11 +121,9 @@ def _closer(
     slack = LEAST + 2 * float(values[best] - finite.min())
     kept = np.argwhere(values > values[best] - slack)
     first, last = kept.min(axis=0), kept.max(axis=0) + 1
-    new_low, new_high = [], []
-    for i, edge in enumerate(grid.edges):
-        new_low.append(edge[max(0, first[i] - 1)])
-        new_high.append(edge[min(len(edge) - 1, last[i] + 1)])
-    closer_low, closer_high = np.array(new_low), np.array(new_high)
+    each = zip(grid.edges, first, last, strict=True)
+    box = [(edge[max(0, a - 1)], edge[min(len(edge) - 1, b + 1)]) for edge, a, b in each]
+    closer_low, closer_high = np.array(box).T
     shrunk = bool(np.any((closer_high - closer_low) < 0.7 * (high - low)))
     return closer_low, closer_high, shrunk
 
@@ -145,23 +141,15 @@ def draw_from_grid(
     return np.stack(theta, axis=1), grid.log_prob.ravel()[chosen]
 
 
-def grid_moments(grid: GridDensity) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance, from all cells."""
-    middle = np.meshgrid(*grid.midpoints, indexing="ij")
-    points = np.stack([axis.ravel() for axis in middle], axis=1)
-    return weighted_moments(points, grid.probability.ravel())
-
-
 def enumerate_posterior(
     target: Target, prior: Discrete
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points of a discrete prior that the data set allows, their probability and ln posterior."""
     every = np.asarray(prior.points, np.float64)
     free = list(target.density.free_indices)
-    held = [i for i in range(every.shape[1]) if i not in free]
-    at_fixed = np.all(every[:, held] == np.asarray(target.density.fixed)[held], axis=1)
-    inside = np.all((every[:, free] >= target.low) & (every[:, free] <= target.high), axis=1)
-    kept = at_fixed & inside
+    same = every == np.asarray(target.density.fixed)
+    same[:, free] = (every[:, free] >= target.low) & (every[:, free] <= target.high)
+    kept = same.all(axis=1)
     if not kept.any():
         raise ValueError("no point of the discrete prior has these fixed values and bounds.")
     points = every[kept][:, free]

@@ -60,15 +60,14 @@ class Importance(AbstractSampler):
         weighted = importance_posterior(target, self.draws, seed)
         rng = Stream(seed, Purpose.IMPORTANCE_RESAMPLE).generator()
         chosen = resample(weighted, self.draws, rng)
-        remarks = ()
-        if weighted.ess < FEWEST_EFFECTIVE:
-            remarks = (
-                f"{len(weighted.theta)} weighted draws are worth only {weighted.ess:.0f}, below "
-                f"{FEWEST_EFFECTIVE:.0f}: the posterior is too narrow or too bent for importance "
-                "resampling; use ist.NUTS().",
-            )
+        remark = (
+            f"{len(weighted.theta)} weighted draws are worth only {weighted.ess:.0f}, below "
+            f"{FEWEST_EFFECTIVE:.0f}: the posterior is too narrow or too bent for importance "
+            "resampling; use ist.NUTS()."
+        )
+        remarks = [remark] if weighted.ess < FEWEST_EFFECTIVE else []
         ess = min(weighted.ess, self.draws)
-        sampling = independent_sampling("importance", weighted.theta.shape[1], ess, *remarks)
+        sampling = independent_sampling("importance", len(target.low), ess, *remarks)
         moments = weighted_moments(weighted.theta, weighted.probability)
         return Samples(weighted.theta[chosen], weighted.log_prob[chosen], *moments, sampling)
 
@@ -92,7 +91,7 @@ def importance_posterior(target: Target, draws: int, seed: int) -> Weighted:
     near, density = approach(target, seed), target.density
     rng = Stream(seed, Purpose.IMPORTANCE).generator()
     if near.ess >= ENOUGH * len(near.free) and near.from_prior:
-        theta = target.draw_prior(count, seed).points
+        theta = target.draw_prior(count, seed)
         best = _cloud(density.coordinates.many_free(theta), density.log_likelihoods(theta))
         return _weighted(target, best, theta)
     best = near
@@ -124,16 +123,16 @@ class Cloud(NamedTuple):
 def approach(target: Target, seed: int) -> Cloud:
     """Points near the posterior, beginning with draws from the prior."""
     drawn, density = target.draw_prior(APPROACH_DRAWS, seed), target.density
-    log_likelihood = density.log_likelihoods(drawn.points)
+    log_likelihood = density.log_likelihoods(drawn)
     if not np.isfinite(log_likelihood).any():
         raise ValueError(
             f"the potential is not finite at any of {APPROACH_DRAWS} draws from the prior; was "
             "the estimator trained on these parameters and observables?"
         )
-    free = density.coordinates.many_free(drawn.points)
-    latest = _cloud(free, log_likelihood, from_prior=drawn.exact)
+    free, exact = density.coordinates.many_free(drawn), not target.restricted
+    latest = _cloud(free, log_likelihood, from_prior=exact)
     # Draws that do not follow the prior only show where to look.
-    best = latest if drawn.exact else None
+    best = latest if exact else None
     rng = Stream(seed, Purpose.IMPORTANCE_APPROACH).generator()
     for _ in range(MOST_ROUNDS):
         if best is not None and best.ess >= ENOUGH * APPROACH_DRAWS:
@@ -169,10 +168,8 @@ def _draw_t(
     stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, n))
     standard = rng.standard_normal((n, dim)) * stretch[:, None]
     distance = np.square(standard).sum(axis=1)
-    constant = (
-        gammaln((FREEDOM + dim) / 2) - gammaln(FREEDOM / 2) - dim / 2 * np.log(FREEDOM * np.pi)
-    )
-    log_density = constant - np.log(np.diag(root)).sum()
+    log_density = gammaln((FREEDOM + dim) / 2) - gammaln(FREEDOM / 2)
+    log_density = log_density - dim / 2 * np.log(FREEDOM * np.pi) - np.log(np.diag(root)).sum()
     log_density = log_density - (FREEDOM + dim) / 2 * np.log1p(distance / FREEDOM)
     return mean + standard @ root.T, log_density
 

@@ -94,13 +94,13 @@ class LogPosterior(eqx.Module):
     fixed: np.ndarray
     free_indices: tuple[int, ...] = eqx.field(static=True)
 
-    def whole(self, part: Float[Array, " free_dim"]) -> Float[Array, " theta_dim"]:
+    def full_theta(self, values: Float[Array, " free_dim"]) -> Float[Array, " theta_dim"]:
         """θ of its free components."""
-        return jnp.asarray(self.fixed).at[np.array(self.free_indices)].set(part)
+        return jnp.asarray(self.fixed).at[np.array(self.free_indices)].set(values)
 
-    def log_prob(self, part: Float[Array, " free_dim"]) -> Float[Array, ""]:
+    def log_prob(self, values: Float[Array, " free_dim"]) -> Float[Array, ""]:
         """ln π + ln L of the free components, −∞ where it is no number."""
-        theta = self.whole(part)
+        theta = self.full_theta(values)
         value = self.prior.log_density(theta) + self.likelihood(theta)
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
@@ -108,44 +108,24 @@ class LogPosterior(eqx.Module):
         """The same density per unit of the unconstrained coordinates."""
         return self.log_prob(self.coordinates.theta(free)) + self.coordinates.log_jacobian(free)
 
-    def log_probs(self, parts: np.ndarray) -> np.ndarray:
+    def log_probs(self, points: np.ndarray) -> np.ndarray:
         """`log_prob` of many points, shape (m, k) to (m,)."""
-        return map_points(_log_prob, self, parts, self.likelihood.events_at_once)
+        return map_points(LogPosterior.log_prob, self, points, self.likelihood.events_at_once)
 
     def log_probs_unconstrained(self, free: np.ndarray) -> np.ndarray:
         """`log_prob_unconstrained` of many points."""
-        return map_points(_log_prob_unconstrained, self, free, self.likelihood.events_at_once)
+        function = LogPosterior.log_prob_unconstrained
+        return map_points(function, self, free, self.likelihood.events_at_once)
 
-    def log_likelihoods(self, parts: np.ndarray) -> np.ndarray:
+    def log_likelihoods(self, points: np.ndarray) -> np.ndarray:
         """ln L alone at many points."""
-        return self.likelihood.values(self.wholes(parts))
+        return self.likelihood.values(self.full_thetas(points))
 
-    def wholes(self, parts: np.ndarray) -> np.ndarray:
+    def full_thetas(self, points: np.ndarray) -> np.ndarray:
         """θ of many points, shape (m, k) to (m, d)."""
-        thetas = np.repeat(np.asarray(self.fixed, np.float64)[None], len(parts), axis=0)
-        thetas[:, list(self.free_indices)] = parts
+        thetas = np.repeat(np.asarray(self.fixed, np.float64)[None], len(points), axis=0)
+        thetas[:, list(self.free_indices)] = points
         return thetas
-
-
-def _log_prob(posterior: LogPosterior, part: Array) -> Array:
-    return posterior.log_prob(part)
-
-
-def _log_prob_unconstrained(posterior: LogPosterior, free: Array) -> Array:
-    return posterior.log_prob_unconstrained(free)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class PriorDraws:
-    """Draws of the free parameters to begin with.
-
-    Attributes:
-        points: shape (n, k).
-        exact: whether they follow the prior itself, without bounds and fixed parameters.
-    """
-
-    points: np.ndarray
-    exact: bool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -163,27 +143,20 @@ class Target:
     high: np.ndarray
     restricted: bool
 
-    def draw_prior(self, count: int, seed: int) -> PriorDraws:
-        """Draws from the prior; where bounds cut it, only roughly, and inside them."""
+    def draw_prior(self, count: int, seed: int) -> np.ndarray:
+        """Draws from the prior, shape (n, k); where it is restricted only roughly, and inside."""
         drawn = draw_points(self.density.prior, count, Stream(seed, Purpose.POSTERIOR_PRIOR))
         points = drawn[:, list(self.density.free_indices)]
         if not self.restricted:
-            return PriorDraws(points, exact=True)
+            return points
         rng = Stream(seed, Purpose.POSTERIOR_BOUNDS).generator()
         inside = np.all((points >= self.low) & (points <= self.high), axis=1)
-        centre, scale = (
-            np.asarray(a) for a in (self.density.coordinates.centre, self.density.coordinates.scale)
-        )
+        centre, scale = self.density.coordinates.centre, self.density.coordinates.scale
         low = np.where(np.isfinite(self.low), self.low, centre - 3 * scale)
         high = np.where(np.isfinite(self.high), self.high, centre + 3 * scale)
         # Bounds may leave few of the draws, or none: then anywhere between them is a start.
         anywhere = rng.uniform(low, high, points.shape)
-        return PriorDraws(np.where(inside[:, None], points, anywhere), exact=False)
-
-    def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the prior, of the free parameters."""
-        coordinates = self.density.coordinates
-        return np.asarray(coordinates.centre), np.asarray(coordinates.scale)
+        return np.where(inside[:, None], points, anywhere)
 
 
 def build_target(likelihood: Likelihood, prior: AbstractPrior) -> Target:

@@ -161,7 +161,7 @@ def _starts(target: Target, chains: int, seed: int) -> np.ndarray:
 
     The likelihood is taken to the largest power β ≤ 1 that leaves enough draws of the prior.
     """
-    theta = target.draw_prior(STARTING_DRAWS, seed).points
+    theta = target.draw_prior(STARTING_DRAWS, seed)
     values = target.density.log_likelihoods(theta)
     weight, _ = temper_weights(values, max(STARTING_ESS, 4 * chains))
     # Without repetition: chains from one place could not disagree.

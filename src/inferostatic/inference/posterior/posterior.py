@@ -18,19 +18,22 @@ from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ...world.priors.prior import AbstractPrior
 from ..arguments import ONE_SIGMA, as_level
+from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
+from ..likelihood.observed_check import judge_result
 from ..likelihood.short_form import of_likelihood
 from .arviz_bridge import load_arviz
 from .grid import MOST_PARAMETERS, Grid
-from .grid_density import GridDensity
 from .log_posterior import build_target
 from .nuts import NUTS
-from .sampler import AbstractSampler, Samples, Sampling
+from .sampler import AbstractSampler, GridDensity, Samples, Sampling
 
 #: Part of the posterior outside the trained region above which there is a warning.
 MOST_OUTSIDE = 0.01
 #: Relative difference of the sum of weights and the effective size that needs no warning.
 NEGLIGIBLE = 0.01
+#: What to do about a bias.
+CURE = "ist.calibrated_fit for many events, or train on more"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -47,6 +50,8 @@ class Posterior:
         sampling: how it was done.
         grid: the tabulated density of the free parameters, if `ist.Grid` made it.
         x_names: of the observables, unless there are several channels.
+        bias: of the mean by the learned score, in posterior standard deviations; None where it was
+            not measured.
     """
 
     samples: np.ndarray
@@ -58,6 +63,7 @@ class Posterior:
     sampling: Sampling
     grid: GridDensity | None = None
     x_names: tuple[str, ...] = ()
+    bias: LearnedBias | None = None
     _free: tuple[int, ...] = ()
 
     @property
@@ -148,7 +154,7 @@ def posterior(
         )
     target = build_target(likelihood, chosen_prior)
     found = method.sample(target, seed=as_seed(seed), show=progress_bar)
-    samples = target.density.wholes(found.points)
+    samples = target.density.full_thetas(found.points)
     remarks = [*found.sampling.remarks]
     remarks += [text for text in (_outside(likelihood, samples), _of_weights(likelihood)) if text]
     for remark in remarks:
@@ -166,6 +172,9 @@ def _assemble(
     mean[free], covariance[np.ix_(free, free)] = found.mean, found.covariance
     r_hat, ess = np.full(size, np.nan), np.full(size, np.nan)
     r_hat[free], ess[free] = found.sampling.r_hat, found.sampling.ess
+    inside = np.clip(mean, *likelihood.region)
+    bias, notes = judge_result(likelihood, inside, covariance, cure=CURE)
+    remarks = (*remarks, *notes)
     return Posterior(
         samples=samples,
         log_prob=found.log_prob,
@@ -176,6 +185,7 @@ def _assemble(
         sampling=dataclasses.replace(found.sampling, r_hat=r_hat, ess=ess, remarks=remarks),
         grid=found.grid,
         x_names=channels[0].x_names if len(channels) == 1 else (),
+        bias=bias,
         _free=tuple(int(i) for i in free),
     )
 

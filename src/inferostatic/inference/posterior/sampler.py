@@ -2,16 +2,48 @@
 
 import abc
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
-from .grid_density import GridDensity
+from ..lattice import Axes
 from .log_posterior import Target
 
 #: Default number of draws.
 DRAWS = 8000
 #: Effective draws below which there is a warning.
 FEWEST_EFFECTIVE = 400.0
+
+
+def cell_midpoints(edges: Axes) -> Axes:
+    """Of the cells between edges, along each axis."""
+    return tuple((edge[1:] + edge[:-1]) / 2 for edge in edges)
+
+
+class GridDensity(NamedTuple):
+    """Cells of equal size in a box.
+
+    edges: of the cells, one array for each parameter; probability: of each cell, shape (cells,) or
+    (cells, cells), with sum 1; log_prob: ln of the unnormalised density at the midpoints.
+    """
+
+    edges: Axes
+    probability: np.ndarray
+    log_prob: np.ndarray
+
+    @property
+    def midpoints(self) -> Axes:
+        """Of the cells along each axis."""
+        return cell_midpoints(self.edges)
+
+    def marginal(self, i: int) -> np.ndarray:
+        """Probability of the cells along axis i."""
+        return self.probability.sum(axis=tuple(j for j in range(len(self.edges)) if j != i))
+
+    def quantile(self, i: int, level: np.ndarray) -> np.ndarray:
+        """Quantiles of parameter i."""
+        cumulative = np.concatenate([[0.0], np.cumsum(self.marginal(i))])
+        return np.interp(level, cumulative, self.edges[i])
 
 
 @dataclasses.dataclass(frozen=True)

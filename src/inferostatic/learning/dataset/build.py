@@ -1,13 +1,14 @@
 """`build_dataset`: events or records, checked for a method and laid out for training."""
 
+import dataclasses
+
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...events.events import Events, in_memory
 from ...memory_map import require_whole
-from ...supervision.kernels import AbstractKernel, largest_widths
+from ...supervision.kernels import find_kernels, largest_widths
 from ...supervision.references import ReferencePoint
 from ...supervision.supervision import ThetaDistribution, trusted_region
 from ..draw import Records
@@ -45,7 +46,7 @@ def _from_records(records: Records) -> MemoryDataset:
 
 
 def _from_memory(events: Events, method: AbstractMethod) -> MemoryDataset:
-    for kernel in _find_kernels(method):
+    for kernel in find_kernels(method):
         largest_widths(kernel, events.x, events.theta)
     supply = method.supply(events)
     rows, distribution = supply.rows, supply.distribution
@@ -63,7 +64,7 @@ def _from_files(events: Events, method: AbstractMethod) -> FileDataset:
     some = cut_into_chunks(events.x, np.zeros(0, int), 0).some(SHOWN_EVENTS)
     prior = events.stored_prior() if events.prior is None else events.prior
     sample = in_memory(events, some, prior)
-    for kernel in _find_kernels(method):
+    for kernel in find_kernels(method):
         largest_widths(kernel, sample.x, sample.theta)
     supply = method.supply(sample)
     found = supply.distribution
@@ -72,20 +73,15 @@ def _from_files(events: Events, method: AbstractMethod) -> FileDataset:
     edge_low, edge_high = found.prior.support
     low = np.where(np.isfinite(edge_low), found.low, theta_low).astype(found.low.dtype)
     high = np.where(np.isfinite(edge_high), found.high, theta_high).astype(found.high.dtype)
-    rows = FileRows(
-        events.x,
-        events.theta,
-        _reads_x(method, found),
-        {name: events.latent[name] for name in supply.rows.latent},
-    )
+    latent = {name: events.latent[name] for name in supply.rows.latent}
     return FileDataset(
         x=events.x,
         weight=events.weight,
         prior=found.prior,
-        distribution=ThetaDistribution(found.prior, low, high, found.joint, found.unit),
+        distribution=dataclasses.replace(found, low=low, high=high),
         low=low.astype(np.float64),
         high=high.astype(np.float64),
-        rows=rows,
+        rows=FileRows(events.x, events.theta, _reads_x(method, found), latent),
     )
 
 
@@ -102,16 +98,11 @@ def _refuse_what_needs_all_events(method: AbstractMethod) -> None:
                 f"events do not allow: {remedy} Methods without a reference, such as KCE, KLRE, "
                 "CARL and KSE, train from files."
             )
-    if any(not kernel.constant for kernel in _find_kernels(method)):
+    if any(not kernel.constant for kernel in find_kernels(method)):
         raise ValueError(
             "a width that is a function of x or θ is checked at all events beforehand, which "
             f"memory-mapped events do not allow: {remedy} Constant widths train from files."
         )
-
-
-def _find_kernels(method: AbstractMethod) -> list[AbstractKernel]:
-    nodes = jax.tree.leaves(method, is_leaf=lambda node: isinstance(node, AbstractKernel))
-    return [node for node in nodes if isinstance(node, AbstractKernel)]
 
 
 def _reads_x(method: AbstractMethod, distribution: ThetaDistribution) -> bool:

@@ -23,8 +23,7 @@ from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...supervision.supervision import ThetaDistribution
 from ...world.priors.prior import AbstractPrior
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 
 #: Events from which features are learned; more would not change them.
 FEATURE_EVENTS = 200_000
@@ -32,6 +31,8 @@ FEATURE_EVENTS = 200_000
 FEATURE_CHUNK = 16_384
 #: Validation events, at most: more would not change what is decided by them.
 MOST_VALIDATION_EVENTS = 100_000
+#: No rows are kept back.
+NO_ROWS = np.zeros(0, np.int64)
 
 
 class AbstractTrainingRows(eqx.Module):
@@ -52,7 +53,6 @@ class ShuffledRows(AbstractTrainingRows):
     rows: np.ndarray
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.rows)
 
     def some(self, number: int) -> np.ndarray:
@@ -100,12 +100,12 @@ class AbstractDataset(eqx.Module):
         low, high: the region of θ where the trained model can be trusted.
     """
 
-    x: eqx.AbstractVar[np.ndarray]
-    weight: eqx.AbstractVar[np.ndarray]
-    prior: eqx.AbstractVar[AbstractPrior]
-    distribution: eqx.AbstractVar[ThetaDistribution | None]
-    low: eqx.AbstractVar[np.ndarray]
-    high: eqx.AbstractVar[np.ndarray]
+    x: np.ndarray
+    weight: np.ndarray
+    prior: AbstractPrior
+    distribution: ThetaDistribution | None
+    low: np.ndarray
+    high: np.ndarray
 
     @property
     @abc.abstractmethod
@@ -118,8 +118,14 @@ class AbstractDataset(eqx.Module):
         """Whether supervision reads latent information of the events."""
 
     @abc.abstractmethod
-    def split(self, fraction: float, seed: int) -> Split:
-        """The same validation events for every member, whatever the method."""
+    def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
+        """The same validation events for every member, whatever the method.
+
+        Args:
+            fraction: of the events, for validation.
+            seed: chooses them.
+            test: rows that are neither trained on nor validated with, in ascending order.
+        """
 
     @abc.abstractmethod
     def subset(self, index: np.ndarray) -> "AbstractDataset":
@@ -130,7 +136,6 @@ class AbstractDataset(eqx.Module):
         """Everything with its features; members that differ in them have an axis of their own."""
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.weight)
 
     def select(self, train: np.ndarray, validation: np.ndarray) -> tuple["AbstractDataset", Split]:

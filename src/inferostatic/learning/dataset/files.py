@@ -16,9 +16,8 @@ from ...memory_map import read_rows, require_whole
 from ...models.features.feature_map import AbstractFeatureMap
 from ...streams import Purpose, Stream
 from ...supervision.records import Row
-from ...supervision.supervision import ThetaDistribution
-from ...world.priors.prior import AbstractPrior
 from .dataset import (
+    NO_ROWS,
     AbstractDataset,
     AbstractExampleSource,
     AbstractTrainingRows,
@@ -26,8 +25,7 @@ from .dataset import (
     compute_features,
     count_validation_events,
 )
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 from .memory import MemoryDataset
 
 #: Rows in a chunk, at most: many enough for a disk to read at once.
@@ -59,7 +57,6 @@ class Chunks(AbstractTrainingRows):
     seed: int
 
     def __len__(self) -> int:
-        """Number of training rows."""
         return self.count - len(self.held)
 
     def some(self, number: int) -> np.ndarray:
@@ -164,7 +161,6 @@ class FileExamples(AbstractExampleSource):
     maps: tuple[AbstractFeatureMap, ...]
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.x)
 
     @property
@@ -215,12 +211,6 @@ def read_ahead(read: Callable[[int], Piece], count: int) -> Generator[Piece]:
 class FileDataset(AbstractDataset):
     """Stored events that stay in memory-mapped files."""
 
-    x: np.ndarray
-    weight: np.ndarray
-    prior: AbstractPrior
-    distribution: ThetaDistribution | None
-    low: np.ndarray
-    high: np.ndarray
     rows: FileRows
 
     @property
@@ -233,24 +223,19 @@ class FileDataset(AbstractDataset):
         """Where the rows carry latent arrays."""
         return bool(self.rows.latent)
 
-    def split(self, fraction: float, seed: int) -> Split:
+    def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
         """Validation events from everywhere in the file; all others are trained on, in chunks."""
         rng = Stream(seed, Purpose.SPLIT).generator()
-        count = len(self)
-        held = rng.choice(count, count_validation_events(count, fraction), replace=False)
-        return Split(cut_into_chunks(self.x, held, seed), held)
+        rows = np.delete(np.arange(len(self)), test)
+        held = rng.choice(rows, count_validation_events(len(rows), fraction), replace=False)
+        return Split(cut_into_chunks(self.x, np.concatenate([held, test]), seed), held)
 
     def subset(self, index: np.ndarray) -> MemoryDataset:
         """Some of the events, in memory."""
-        return MemoryDataset(
-            np.asarray(read_rows(self.x, index), np.float32),
-            np.asarray(read_rows(self.weight, index), np.float64),
-            self.prior,
-            self.distribution,
-            self.low,
-            self.high,
-            self.rows.take(index),
-        )
+        x = np.asarray(read_rows(self.x, index), np.float32)
+        weight = np.asarray(read_rows(self.weight, index), np.float64)
+        rest = self.prior, self.distribution, self.low, self.high
+        return MemoryDataset(x, weight, *rest, self.rows.take(index))
 
     def examples(self, maps: Sequence[AbstractFeatureMap]) -> FileExamples:
         """The events, whose features are computed as they are read."""

@@ -1,5 +1,6 @@
 """Events or fixed records in memory."""
 
+import dataclasses
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -11,9 +12,8 @@ import numpy as np
 from ...models.features.feature_map import AbstractFeatureMap
 from ...streams import Purpose, Stream
 from ...supervision.records import Row
-from ...supervision.supervision import ThetaDistribution
-from ...world.priors.prior import AbstractPrior
 from .dataset import (
+    NO_ROWS,
     AbstractDataset,
     AbstractExampleSource,
     AbstractTrainingRows,
@@ -22,8 +22,7 @@ from .dataset import (
     compute_features,
     count_validation_events,
 )
-from .epoch import Epoch, Piece
-from .examples import Examples
+from .examples import Epoch, Examples, Piece
 
 #: Numbers (features, candidates, …) that one compiled call may hold as supervised batches. A whole
 #: epoch in one call is best, and usually fits.
@@ -37,7 +36,6 @@ class MemoryExamples(AbstractExampleSource):
     own_features: bool = eqx.field(static=True)
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.all)
 
     @property
@@ -61,12 +59,6 @@ class MemoryExamples(AbstractExampleSource):
 class MemoryDataset(AbstractDataset):
     """Stored events (`rows`, supervised fresh in every epoch) or fixed `records`, in memory."""
 
-    x: np.ndarray
-    weight: np.ndarray
-    prior: AbstractPrior
-    distribution: ThetaDistribution | None
-    low: np.ndarray
-    high: np.ndarray
     rows: Row | None = None
     records: Any = None
 
@@ -80,23 +72,15 @@ class MemoryDataset(AbstractDataset):
         """Where the rows carry latent arrays."""
         return self.rows is not None and bool(self.rows.latent)
 
-    def split(self, fraction: float, seed: int) -> Split:
+    def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
         """All events in random order, the first of them for validation."""
-        return split_rows(len(self), fraction, seed)
+        return split_rows(len(self), fraction, seed, test)
 
     def subset(self, index: np.ndarray) -> "MemoryDataset":
         """Some of the events."""
         records, rows = jax.tree.map(lambda leaf: leaf[index], (self.records, self.rows))
-        return MemoryDataset(
-            self.x[index],
-            self.weight[index],
-            self.prior,
-            self.distribution,
-            self.low,
-            self.high,
-            rows,
-            records,
-        )
+        x, weight = self.x[index], self.weight[index]
+        return dataclasses.replace(self, x=x, weight=weight, rows=rows, records=records)
 
     def examples(self, maps: Sequence[AbstractFeatureMap]) -> MemoryExamples:
         """Everything with its features."""
@@ -110,8 +94,9 @@ class MemoryDataset(AbstractDataset):
         return MemoryExamples(every, own_features=len(maps) > 1)
 
 
-def split_rows(n: int, fraction: float, seed: int) -> Split:
+def split_rows(n: int, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
     """The rows of `n` events in memory, split at random."""
     order = Stream(seed, Purpose.SPLIT).generator().permutation(n)
-    held = count_validation_events(n, fraction)
+    order = order[~np.isin(order, test)]
+    held = count_validation_events(len(order), fraction)
     return Split(train=ShuffledRows(order[held:]), validation=order[:held])

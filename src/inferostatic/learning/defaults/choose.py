@@ -4,12 +4,10 @@ import dataclasses
 
 from ...models.architecture import AbstractArchitecture
 from ...models.features.features import Automatic
-from ..dataset.dataset import AbstractDataset, Split
-from ..methods import AbstractMethod
-from ..training.members import TrainedModel
+from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training
 from .features import choose_features
-from .training_length import set_length
+from .sizes import set_length
 from .trials import FEWEST_VALIDATION_EVENTS, Trials, select_trial_events, wants_trials
 from .weight_decay import choose_weight_decay, set_shrink, set_untried_decay
 
@@ -30,21 +28,17 @@ def complete_training(training: Training, events: int, training_events: int) -> 
 
 
 def choose_defaults(
-    architecture: AbstractArchitecture,
-    method: AbstractMethod,
-    dataset: AbstractDataset,
-    split: Split,
-    training: Training,
-    seed: int,
+    problem: LearningProblem, architecture: AbstractArchitecture, training: Training
 ) -> Defaults:
     """The architecture with its features, and the training with its weight decay."""
-    complete = complete_training(training, len(dataset), len(split.train))
+    split = problem.split
+    complete = complete_training(training, len(problem.dataset), len(split.train))
     open_features = isinstance(architecture.x_features, Automatic)
     open_decay = training.weight_decay is None
     possible = wants_trials(training) and len(split.validation) >= FEWEST_VALIDATION_EVENTS
     if not possible or not (open_features or open_decay):
         return Defaults(architecture, complete)
-    trials = _plan_trials(method, dataset, split, training, seed)
+    trials = _plan_trials(problem, training)
     reasons, ready = [], None
     if open_features:
         architecture, reason = choose_features(trials, architecture)
@@ -57,11 +51,9 @@ def choose_defaults(
     return Defaults(architecture, complete, tuple(reasons), ready)
 
 
-def _plan_trials(
-    method: AbstractMethod, dataset: AbstractDataset, split: Split, training: Training, seed: int
-) -> Trials:
-    part, split_part = select_trial_events(dataset, split)
-    count = len(split_part.train)
-    on_all = count == len(split.train)
-    plan = complete_training(training, len(dataset) if on_all else count, count)
-    return Trials(method, part, split_part, plan, on_all, seed)
+def _plan_trials(problem: LearningProblem, training: Training) -> Trials:
+    part = select_trial_events(problem)
+    count = len(part.split.train)
+    on_all = count == len(problem.split.train)
+    plan = complete_training(training, len(problem.dataset) if on_all else count, count)
+    return Trials(part, plan, on_all)

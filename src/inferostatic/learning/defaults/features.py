@@ -23,7 +23,9 @@ def choose_features(
     """The architecture with its features, and the choice in words."""
     training = trials.shorten(PART)
     kinds = _list_candidates(trials.x)
-    decay = set_shrink(training, DEFAULT_SHRINK, len(trials.split.train)).weight_decay or 0.0
+    decay = (
+        set_shrink(training, DEFAULT_SHRINK, len(trials.problem.split.train)).weight_decay or 0.0
+    )
     settings = [MemberSetting(kind, decay) for kind in kinds]
     tried = trials.run(architecture, training, settings, "features")
     losses = np.concatenate([one.event_losses for one in tried])

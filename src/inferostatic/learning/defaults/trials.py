@@ -10,9 +10,7 @@ import dataclasses
 import numpy as np
 
 from ...models.architecture import AbstractArchitecture
-from ..dataset.dataset import AbstractDataset, Split
-from ..methods import AbstractMethod
-from ..training.members import MemberSetting, TrainedModel, train_side_by_side
+from ..training.members import LearningProblem, MemberSetting, TrainedModel, train_side_by_side
 from ..training.options import Training
 
 #: Events up to which candidates are trained on all of them.
@@ -30,26 +28,20 @@ class Trials:
     """Events and a training to try candidates with.
 
     Attributes:
-        method: by which they are trained.
-        dataset: all events, or a part of them.
-        split: of these.
+        problem: the fit's, with all events or a part of them.
         training: whose epochs are taken, or a part of them.
         on_all: whether these are all events, so that the best candidate can be kept.
-        seed: of the fit.
     """
 
-    method: AbstractMethod
-    dataset: AbstractDataset
-    split: Split
+    problem: LearningProblem
     training: Training
     on_all: bool
-    seed: int
 
     @property
     def x(self) -> np.ndarray:
         """Observables of the training events."""
-        train = self.split.train
-        return self.dataset.x[train.some(len(train))]
+        train = self.problem.split.train
+        return self.problem.dataset.x[train.some(len(train))]
 
     def shorten(self, part: float) -> Training:
         """The training with a part of its epochs."""
@@ -64,16 +56,8 @@ class Trials:
         what: str,
     ) -> list[TrainedModel]:
         """A trained network for each setting."""
-        return train_side_by_side(
-            architecture,
-            self.method,
-            self.dataset,
-            self.split,
-            training,
-            settings,
-            self.seed,
-            title=f"choosing {what}",
-        )
+        title = f"choosing {what}"
+        return train_side_by_side(self.problem, architecture, training, settings, title=title)
 
 
 def wants_trials(training: Training) -> bool:
@@ -81,11 +65,13 @@ def wants_trials(training: Training) -> bool:
     return training.epochs is None if training.choose is None else training.choose
 
 
-def select_trial_events(dataset: AbstractDataset, split: Split) -> tuple[AbstractDataset, Split]:
+def select_trial_events(problem: LearningProblem) -> LearningProblem:
     """The events that candidates are tried on; those for validation stay as they are."""
+    dataset, split = problem.dataset, problem.split
     if len(dataset) <= TRY_ALL and dataset.in_memory:
-        return dataset, split
-    return dataset.select(split.train.some(TRY_ON), split.validation)
+        return problem
+    part, split = dataset.select(split.train.some(TRY_ON), split.validation)
+    return dataclasses.replace(problem, dataset=part, split=split)
 
 
 def find_first_within_error(losses: np.ndarray, errors: float, worth: float = 0.0) -> int:

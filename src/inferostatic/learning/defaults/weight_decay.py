@@ -56,7 +56,7 @@ def choose_weight_decay(trials: Trials, architecture: AbstractArchitecture) -> D
     """The decay by the loss on validation events."""
     shrinks, errors, part = _list_candidates(trials)
     training = trials.shorten(part)
-    count = len(trials.split.train)
+    count = len(trials.problem.split.train)
     settings = [
         MemberSetting(
             architecture.x_features, set_shrink(training, shrink, count).weight_decay or 0.0
@@ -77,4 +77,4 @@ def _list_candidates(trials: Trials) -> tuple[tuple[float, ...], float, float]:
         others = [shrink for shrink in SHRINKS if shrink != DEFAULT_SHRINK]
         return (DEFAULT_SHRINK, *others), CLEARLY, PART
     # Latent information makes targets so precise that the best is simply taken.
-    return SHRINKS[::-1], 0.0 if trials.dataset.reads_latent else WITHIN, 1.0
+    return SHRINKS[::-1], 0.0 if trials.problem.dataset.reads_latent else WITHIN, 1.0

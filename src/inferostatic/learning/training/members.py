@@ -1,23 +1,28 @@
-"""Trained members of an ensemble: several settings trained side by side, and members joined."""
+"""Members of an ensemble: rows of flat weights, several trained side by side, members joined."""
 
 import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
 
 from ...estimator.history import History
 from ...models.architecture import AbstractArchitecture, Shapes
-from ...models.features.feature_map import IdentityMap
+from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...models.features.features import AbstractFeatures
+from ...models.members import with_network
 from ...models.potential import AbstractModel
+from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
 from .options import Training, count_steps
 from .steps import Job
 from .train import train_members
-from .weights import derive_member_key, draw_weights, extract_weights, insert_weights
+from .validation import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,56 +50,63 @@ class MemberSetting:
     weight_decay: float
 
 
+@dataclasses.dataclass(frozen=True)
+class LearningProblem:
+    """What is to be learned: a method, the events, their split, and the seed of all randomness."""
+
+    method: AbstractMethod
+    dataset: AbstractDataset
+    split: Split
+    seed: int
+
+    def build_task(
+        self,
+        template: AbstractModel,
+        maps: Sequence[AbstractFeatureMap],
+        training: Training,
+        decay: Array | None,
+    ) -> Task:
+        """The training of members like the template, with these features for all or for each."""
+        # Examples come with their features.
+        bare = eqx.tree_at(lambda m: m.x_features, template, IdentityMap())
+        steps = count_steps(training, len(self.split.train))
+        distribution = self.dataset.distribution
+        job = Job(bare, self.method, distribution, training, steps, decay, len(maps) > 1)
+        return Task(job, self.dataset.examples(maps), self.split, self.seed)
+
+
 def train_side_by_side(
+    problem: LearningProblem,
     architecture: AbstractArchitecture,
-    method: AbstractMethod,
-    dataset: AbstractDataset,
-    split: Split,
     training: Training,
     settings: Sequence[MemberSetting],
-    seed: int,
     *,
-    title: str | None = None,
+    title: str,
 ) -> list[TrainedModel]:
     """One network for each setting, from the same initial weights and on the same batches."""
     kinds = list(dict.fromkeys(setting.features for setting in settings))
-    by_kind = {
-        kind: dataset.learn_shapes(dataclasses.replace(architecture, x_features=kind), split.train)
-        for kind in kinds
-    }
-    shapes = [by_kind[setting.features] for setting in settings]
-    key = derive_member_key(seed, 0)
+    choices = [dataclasses.replace(architecture, x_features=kind) for kind in kinds]
+    learned = [problem.dataset.learn_shapes(one, problem.split.train) for one in choices]
+    shapes = [learned[kinds.index(setting.features)] for setting in settings]
+    key = derive_member_key(problem.seed, 0)
     template, weights = draw_weights(architecture, shapes[0], [key] * len(settings))
-    own = len(kinds) > 1
-    maps = [s.x_features for s in shapes] if own else [shapes[0].x_features]
+    maps = [s.x_features for s in shapes] if len(kinds) > 1 else [shapes[0].x_features]
     decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
-    job = Job(
-        without_features(template),
-        method,
-        dataset.distribution,
-        training,
-        count_steps(training, len(split.train)),
-        decay,
-        own,
-    )
-    result = train_members(job, weights, dataset.examples(maps), split, seed, title=title)
-    return [
-        TrainedModel(
-            insert_weights(
-                eqx.tree_at(lambda m: m.x_features, template, shape.x_features),
-                result.weights[j : j + 1],
-            ),
-            shape,
-            select_member(result.history, j),
-            result.event_losses[j : j + 1],
+    task = problem.build_task(template, maps, training, decay)
+    result = train_members(task, weights, title=title)
+    trained = []
+    for j, shape in enumerate(shapes):
+        one = slice(j, j + 1)
+        own = eqx.tree_at(lambda m: m.x_features, template, shape.x_features)
+        history = dataclasses.replace(
+            result.history,
+            train_loss=result.history.train_loss[:, one],
+            validation_loss=result.history.validation_loss[:, one],
+            best_epoch=result.history.best_epoch[one],
         )
-        for j, shape in enumerate(shapes)
-    ]
-
-
-def without_features(model: AbstractModel) -> AbstractModel:
-    """The model for examples whose features are computed already."""
-    return eqx.tree_at(lambda m: m.x_features, model, IdentityMap())
+        model = insert_weights(own, result.weights[one])
+        trained.append(TrainedModel(model, shape, history, result.event_losses[one]))
+    return trained
 
 
 def join_members(first: TrainedModel, others: TrainedModel) -> TrainedModel:
@@ -123,12 +135,34 @@ def _put_beside(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return columns
 
 
-def select_member(history: History, member: int) -> History:
-    """What happened to one of the members."""
-    one = slice(member, member + 1)
-    return dataclasses.replace(
-        history,
-        train_loss=history.train_loss[:, one],
-        validation_loss=history.validation_loss[:, one],
-        best_epoch=history.best_epoch[one],
+def derive_member_key(seed: int, member: int) -> Array:
+    """From which a member's initial weights are drawn."""
+    return Stream(seed, Purpose.WEIGHTS).key(member)
+
+
+def draw_weights(
+    architecture: AbstractArchitecture, shapes: Shapes, keys: Sequence[Array] | Array
+) -> tuple[AbstractModel, Array]:
+    """A model of one member as a template, and initial weights, one row for each key."""
+    built = [architecture.build(shapes, key=key) for key in keys]
+    parts = [eqx.filter(model.network, eqx.is_inexact_array) for model in built]
+    return built[0], jnp.stack([ravel_pytree(part)[0] for part in parts])
+
+
+def extract_weights(model: AbstractModel) -> tuple[AbstractModel, Array]:
+    """The same of a model of several members, whose arrays have an axis of members in front."""
+    # The first member as it is: a new build could differ in arrays that are not trained.
+    first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, model.network)
+    networks = eqx.filter(model.network, eqx.is_inexact_array)
+    return with_network(model, first), jax.vmap(lambda n: ravel_pytree(n)[0])(networks)
+
+
+def insert_weights(template: AbstractModel, weights: Array) -> AbstractModel:
+    """The template with the members' weights stacked."""
+    arrays, static = eqx.partition(template.network, eqx.is_inexact_array)
+    # Arrays that are not trained, such as integer buffers, are repeated for every member.
+    static = jax.tree.map(
+        lambda leaf: jnp.stack([leaf] * len(weights)) if eqx.is_array(leaf) else leaf, static
     )
+    stacked = jax.vmap(ravel_pytree(arrays)[1])(weights)
+    return with_network(template, eqx.combine(stacked, static))

@@ -3,14 +3,27 @@
 import abc
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import optax
 
-from ...inputs import kind_of
+from ...inputs import as_count, as_flag, as_number, kind_of
 from ...serial import known
+
+#: Bounds of the numbers of a training: outside them Adam diverges or divides by zero.
+BOUNDS: Mapping[str, Mapping[str, float]] = {
+    "learning_rate": {"above": 0},
+    "weight_decay": {"least": 0},
+    "clip": {"above": 0},
+    "beta1": {"least": 0, "below": 1},
+    "beta2": {"least": 0, "below": 1},
+    "epsilon": {"above": 0},
+    "validation_fraction": {"least": 0, "below": 1},
+    "test_fraction": {"least": 0, "below": 1},
+}
 
 
 class AbstractSchedule(eqx.Module):
@@ -43,6 +56,11 @@ class Cosine(AbstractSchedule):
     final: float = eqx.field(static=True, default=0.0)
     warm_up: float = eqx.field(static=True, default=0.02)
 
+    def __check_init__(self) -> None:
+        """Fractions."""
+        for name in ("final", "warm_up"):
+            as_number(getattr(self, name), name, least=0, most=1)
+
     def over(self, peak: float, steps: int) -> optax.Schedule:
         """Up, then down."""
         rise = min(max(int(self.warm_up * steps), 1), max(steps - 1, 1))
@@ -68,6 +86,9 @@ class Training:
         clip: largest norm of a gradient; None for no clipping.
         beta1, beta2, epsilon: of Adam.
         validation_fraction: part of the events that validate, at most 100,000 events.
+        test_fraction: part of the events, at most 20,000, that has no part in training, choosing,
+            stopping or centring, and measures the bias of the score; none where it would be fewer
+            than 200 events.
         patience: stop after this many epochs without a better validation loss; None never stops.
         keep_best: return the weights of the best epoch by validation loss where it is better than
             the last one by more than two standard errors, and otherwise the last: the lowest of
@@ -91,6 +112,7 @@ class Training:
     beta2: float = 0.999
     epsilon: float = 1e-8
     validation_fraction: float = 0.1
+    test_fraction: float = 0.05
     patience: int | None = None
     keep_best: bool = True
     choose: bool | None = None
@@ -99,35 +121,26 @@ class Training:
     progress_bar: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        for name in ("epochs", "batch_size", "patience"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-        numbers = {
-            name: getattr(self, name)
-            for name in ("learning_rate", "weight_decay", "validation_fraction", "clip")
-            if not (name in ("clip", "weight_decay") and getattr(self, name) is None)
-        }
-        for name, value in numbers.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError(f"{name} must be a number; got {value!r}.")
         if not isinstance(self.schedule, AbstractSchedule):
             raise TypeError(
                 f"schedule must be ist.Cosine() or ist.Constant(); got {kind_of(self.schedule)}."
             )
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive; got {self.learning_rate}.")
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must lie in [0, 1); got {self.validation_fraction}."
-            )
-        if self.weight_decay is not None and self.weight_decay < 0:
-            raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}.")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip must be positive or None; got {self.clip}.")
+        for name in ("epochs", "batch_size", "patience"):
+            if getattr(self, name) is not None:
+                self._assign(name, as_count(getattr(self, name), name))
+        for name, bounds in BOUNDS.items():
+            if not (name in ("clip", "weight_decay") and getattr(self, name) is None):
+                self._assign(name, as_number(getattr(self, name), name, **bounds))
+        for name in ("keep_best", "choose", "centre", "shared_batches", "progress_bar"):
+            # None asks for the default, where the field has one.
+            if not (getattr(self, name) is None and name in ("choose", "centre", "progress_bar")):
+                as_flag(getattr(self, name), name)
         if self.patience is not None and self.validation_fraction == 0:
             raise ValueError("patience needs validation events; set validation_fraction above 0.")
+
+    def _assign(self, name: str, value: float) -> None:
+        """Plain numbers in place of NumPy's, which files and messages show as they are."""
+        object.__setattr__(self, name, value)
 
     def optimiser(
         self, steps: int, decays: jnp.ndarray | None
@@ -156,11 +169,7 @@ def count_steps(training: Training, training_events: int) -> int:
 def _decay(decays: jnp.ndarray) -> optax.GradientTransformationExtraArgs:
     """Decay towards zero, with a strength given at every update."""
 
-    def start(params: Any) -> optax.EmptyState:  # noqa: ANN401
-        del params
-        return optax.EmptyState()
-
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:  # noqa: ANN401
         return updates + extra["decay"] * decays * params, state
 
-    return optax.GradientTransformationExtraArgs(start, update)
+    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)

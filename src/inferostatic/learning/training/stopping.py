@@ -37,9 +37,7 @@ class StoppingRule:
                     early=True,
                 )
         return (
-            Stop(f"all {self.epochs} epochs were run", early=False)
-            if (done >= self.epochs)
-            else None
+            None if done < self.epochs else Stop(f"all {self.epochs} epochs were run", early=False)
         )
 
 

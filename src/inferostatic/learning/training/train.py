@@ -13,14 +13,12 @@ from jaxtyping import Array
 from ...estimator.history import History
 from ...progress import progress
 from ...streams import Purpose, Stream
-from ..dataset.dataset import AbstractExampleSource, Split
-from ..dataset.epoch import Epoch
-from ..dataset.examples import Examples
+from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
 from .steps import Job, State, compile_steps, fix_records, initial_state, mean_losses
 from .stopping import StoppingRule
-from .validation import draw_validation, find_event_losses
+from .validation import Task, draw_validation, find_event_losses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,36 +59,27 @@ class TrainingResult:
     event_losses: np.ndarray
 
 
-def train_members(
-    job: Job,
-    weights: Array,
-    examples: AbstractExampleSource,
-    split: Split,
-    seed: int,
-    *,
-    title: str | None = None,
-) -> TrainingResult:
+def train_members(task: Task, weights: Array, *, title: str | None = None) -> TrainingResult:
     """Train all members, each from its row of `weights`."""
-    training = job.training
+    training = task.job.training
     assert training.epochs is not None
-    validation = draw_validation(job, examples, split, seed)
-    epoch = _plan_epochs(job, examples, split, seed, members=len(weights))
+    validation = draw_validation(task)
+    epoch = _plan_epochs(task, members=len(weights))
     rule = StoppingRule(training.epochs, training.patience)
-    run = _begin(job, weights)
-    title = f"training {job.method}" if title is None else title
+    run = _begin(task.job, weights)
+    title = f"training {task.job.method}" if title is None else title
     with progress(title, training.epochs, show=training.progress_bar) as advance:
         while (stop := rule.decide(run.validation_loss)) is None:
-            this = dataclasses.replace(epoch, number=run.epochs)
-            run = _add_epoch(job, run, examples, split, validation, this)
+            run = _add_epoch(task, run, validation, dataclasses.replace(epoch, number=run.epochs))
             advance(1, _note(run))
-    kept = _keep(job, run, examples, split, seed, stopped_early=stop.early)
+    kept = _keep(task, run, stopped_early=stop.early)
     history = History(
         train_loss=run.train_loss,
         validation_loss=run.validation_loss,
         seconds=run.seconds,
         best_epoch=kept.epoch,
         stopped=stop.reason,
-        warnings=warn_beyond_limit(job, kept.weights, validation, examples, split, seed),
+        warnings=warn_beyond_limit(task, kept.weights, validation),
     )
     return TrainingResult(kept.weights, history, kept.event_losses)
 
@@ -101,42 +90,28 @@ def _begin(job: Job, weights: Array) -> Run:
     return Run(initial_state(job, weights), best, nothing, nothing, np.zeros(0))
 
 
-def _plan_epochs(
-    job: Job, examples: AbstractExampleSource, split: Split, seed: int, *, members: int
-) -> Epoch:
-    training = job.training
+def _plan_epochs(task: Task, *, members: int) -> Epoch:
+    training = task.job.training
     assert training.batch_size is not None
-    return Epoch(
-        seed=seed,
-        number=0,
-        batch=min(training.batch_size, len(split.train)),
-        orders=None if training.shared_batches else members,
-        numbers=_measure_example(job, examples),
-    )
+    batch = min(training.batch_size, len(task.split.train))
+    orders = None if training.shared_batches else members
+    return Epoch(task.seed, 0, batch, orders, numbers=_measure_example(task))
 
 
-def _add_epoch(
-    job: Job,
-    run: Run,
-    examples: AbstractExampleSource,
-    split: Split,
-    validation: Examples | None,
-    epoch: Epoch,
-) -> Run:
+def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) -> Run:
     """The run with one more epoch."""
     began = time.perf_counter()
-    state, train_loss = _train_epoch(job, run.state, examples, split, epoch)
+    state, train_loss = _train_epoch(task, run.state, epoch)
     loss = np.full(len(train_loss), np.nan)
     if validation is not None:
-        loss = np.asarray(mean_losses(job, state.weights, validation), np.float64)
+        loss = np.asarray(mean_losses(task.job, state.weights, validation), np.float64)
     seconds = time.perf_counter() - began
     number = epoch.number + 1
     good = np.isfinite(train_loss) & (np.isfinite(loss) | (validation is None))
     if not good.all():
         member = int(np.flatnonzero(~good)[0])
-        before = run.state.weights
-        raise_bad_loss(job, before, examples, split, epoch.seed, epoch=number, member=member)
-    keep_best = validation is not None and job.training.keep_best
+        raise_bad_loss(task, run.state.weights, epoch=number, member=member)
+    keep_best = validation is not None and task.job.training.keep_best
     return Run(
         state=state,
         best=run.best.update(state.weights, loss, number, keep_best=keep_best),
@@ -146,49 +121,34 @@ def _add_epoch(
     )
 
 
-def _train_epoch(
-    job: Job, state: State, examples: AbstractExampleSource, split: Split, epoch: Epoch
-) -> tuple[State, np.ndarray]:
+def _train_epoch(task: Task, state: State, epoch: Epoch) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
     key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
-    run_steps = compile_steps(job)
+    run_steps = compile_steps(task.job)
     losses = []
-    with contextlib.closing(examples.pieces(split.train, epoch)) as pieces:
+    with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
         for number, piece in enumerate(pieces):
-            state, loss = run_steps(
-                job,
-                state,
-                piece.examples,
-                jnp.asarray(piece.order),
-                jnp.asarray(piece.real),
-                jax.random.fold_in(key, number),
-            )
+            order, real = jnp.asarray(piece.order), jnp.asarray(piece.real)
+            own = jax.random.fold_in(key, number)
+            state, loss = run_steps(task.job, state, piece.examples, order, real, own)
             losses.append(np.asarray(loss, np.float64) * piece.real[:, None])
-    return state, np.concatenate(losses).sum(axis=0) / len(split.train)
+    return state, np.concatenate(losses).sum(axis=0) / len(task.split.train)
 
 
-def _keep(
-    job: Job,
-    run: Run,
-    examples: AbstractExampleSource,
-    split: Split,
-    seed: int,
-    *,
-    stopped_early: bool,
-) -> KeptEpoch:
+def _keep(task: Task, run: Run, *, stopped_early: bool) -> KeptEpoch:
     """The best or the last epoch of every member."""
     best, last = run.best, run.state.weights
-    if len(split.validation) == 0:
+    if len(task.split.validation) == 0:
         return KeptEpoch(best.weights, best.epoch, np.zeros((len(last), 0)))
-    of_last, of_best = find_event_losses(job, [last, best.weights], examples, split, seed)
+    of_last, of_best = find_event_losses(task, [last, best.weights])
     final = KeptEpoch(last, np.full(len(last), run.epochs), of_last)
     return choose_epoch(best, final, of_best, stopped_early=stopped_early)
 
 
-def _measure_example(job: Job, examples: AbstractExampleSource) -> int:
+def _measure_example(task: Task) -> int:
     """Numbers that one supervised example holds."""
-    one = examples.take(np.zeros(1, np.int32))
-    shapes = eqx.filter_eval_shape(fix_records, job, one, Stream(0, Purpose.TRY_MODEL).key())
+    one = task.examples.take(np.zeros(1, np.int32))
+    shapes = eqx.filter_eval_shape(fix_records, task.job, one, Stream(0, Purpose.TRY_MODEL).key())
     return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 

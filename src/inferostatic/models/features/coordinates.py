@@ -4,9 +4,12 @@ Powers and exponentials near a boundary or in a tail are straight lines in such 
 a network follows far beyond the events it was trained on.
 """
 
+import dataclasses
 import enum
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -81,14 +84,17 @@ class NaturalMap(AbstractFeatureMap):
 
     def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """The standardised coordinates."""
+        return (self.coordinate(value, jnp) - self.centre) / self.scale
+
+    def coordinate(self, value: Any, math: Any) -> Any:  # noqa: ANN401
+        """The coordinates as they are, by the functions of JAX or NumPy."""
         # Every term is finite for every component, so those not wanted vanish by their zero.
-        coordinate = (
+        return (
             self.linear * value
-            + self.lower * jnp.log(jnp.maximum(self.sign * value, FLOAT32_TINY) + self.offset)
-            - self.upper * jnp.log(jnp.maximum(1 - value, BELOW_ONE))
-            + self.curved * jnp.arcsinh((value - self.middle) / self.spread)
+            + self.lower * math.log(math.maximum(self.sign * value, FLOAT32_TINY) + self.offset)
+            - self.upper * math.log(math.maximum(1 - value, BELOW_ONE))
+            + self.curved * math.arcsinh((value - self.middle) / self.spread)
         )
-        return (coordinate - self.centre) / self.scale
 
 
 def natural_map(rows: np.ndarray, kinds: list[Kind]) -> NaturalMap:
@@ -120,22 +126,7 @@ def natural_map(rows: np.ndarray, kinds: list[Kind]) -> NaturalMap:
         centre=np.zeros(dim),
         scale=np.ones(dim),
     )
-    u = _in_float64(plain, rows)
+    # In NumPy and float64, to learn mean and spread from.
+    u = jax.tree.map(lambda part: np.asarray(part, np.float64), plain).coordinate(rows, np)
     centre = u.mean(axis=0)
-    return eqx.tree_at(
-        lambda m: (m.centre, m.scale),
-        plain,
-        (as_jax(centre), as_jax(safe_scale(centre, u.std(axis=0)))),
-    )
-
-
-def _in_float64(plain: NaturalMap, rows: np.ndarray) -> np.ndarray:
-    """The coordinates of many rows in NumPy, to learn mean and spread from."""
-    sign, offset, linear, lower, upper, curved, middle, spread = (
-        np.asarray(getattr(plain, name), np.float64)
-        for name in ("sign", "offset", "linear", "lower", "upper", "curved", "middle", "spread")
-    )
-    u = linear * rows
-    u = u + lower * np.log(np.maximum(sign * rows, FLOAT32_TINY) + offset)
-    u = u - upper * np.log(np.maximum(1 - rows, BELOW_ONE))
-    return u + curved * np.arcsinh((rows - middle) / spread)
+    return dataclasses.replace(plain, centre=centre, scale=safe_scale(centre, u.std(axis=0)))

@@ -62,8 +62,7 @@ class Chained(AbstractFeatureMap):
 
 def affine(centre: np.ndarray, scale: np.ndarray) -> Affine:
     """An affine map; a vanishing scale becomes 1."""
-    safe = safe_scale(centre, scale)
-    return Affine(jnp.asarray(centre, jnp.float32), jnp.asarray(safe, jnp.float32))
+    return Affine(centre, safe_scale(centre, scale))
 
 
 def safe_scale(centre: np.ndarray, scale: np.ndarray) -> np.ndarray:

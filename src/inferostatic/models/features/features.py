@@ -5,7 +5,7 @@ training events; the map is part of the model, is saved with it, and is never tr
 """
 
 import abc
-import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -113,7 +113,6 @@ class Quantile(AbstractFeatures):
     segments: int = eqx.field(static=True, default=32)
 
     def __check_init__(self) -> None:
-        """At least two pieces."""
         if self.segments < 2:
             raise ValueError(f"Quantile needs at least 2 segments; got {self.segments}.")
 
@@ -128,26 +127,14 @@ class Quantile(AbstractFeatures):
     def scores(self, rows: np.ndarray) -> QuantileMap:
         """The piecewise-linear map of these columns."""
         columns = [_segments(column, self.segments) for column in np.asarray(rows, np.float64).T]
-        return QuantileMap(
-            start=jnp.asarray([c.start for c in columns], jnp.float32),
-            lower=jnp.asarray(np.stack([c.lower for c in columns]), jnp.float32),
-            upper=jnp.asarray(np.stack([c.upper for c in columns]), jnp.float32),
-            origin=jnp.asarray(np.stack([c.origin for c in columns]), jnp.float32),
-            slope=jnp.asarray(np.stack([c.slope for c in columns]), jnp.float32),
-        )
+        return QuantileMap(**{name: np.stack([c[name] for c in columns]) for name in columns[0]})
 
 
-@dataclasses.dataclass(frozen=True)
-class _Segments:
-    start: float
-    lower: np.ndarray
-    upper: np.ndarray
-    origin: np.ndarray
-    slope: np.ndarray
+def _segments(column: np.ndarray, count: int) -> dict[str, Any]:
+    """Fields of `QuantileMap` for one column.
 
-
-def _segments(column: np.ndarray, count: int) -> _Segments:
-    """Knots of one column; tied knots share the mean of their scores, so discrete values fit."""
+    Knots of one column; tied knots share the mean of their scores, so discrete values fit.
+    """
     from scipy.special import ndtr, ndtri
 
     # The outermost knots are the quantiles that 8 events lie beyond, far enough in to be stable.
@@ -164,10 +151,10 @@ def _segments(column: np.ndarray, count: int) -> _Segments:
     first = min(first, TAIL / below) if below > 0 else first
     last = min(last, TAIL / above) if above > 0 else last
     pad = np.full(count + 1 - len(values), values[-1])
-    return _Segments(
-        start=float(merged[0]),
-        lower=np.concatenate([[-np.inf], values, pad]),
-        upper=np.concatenate([values, [np.inf], pad]),
-        origin=np.concatenate([values[:1], values, pad]),
-        slope=np.concatenate([[first], slope, [last], np.zeros(len(pad))]),
-    )
+    return {
+        "start": merged[0],
+        "lower": np.concatenate([[-np.inf], values, pad]),
+        "upper": np.concatenate([values, [np.inf], pad]),
+        "origin": np.concatenate([values[:1], values, pad]),
+        "slope": np.concatenate([[first], slope, [last], np.zeros(len(pad))]),
+    }

@@ -11,15 +11,7 @@ from jaxtyping import Array, Float
 
 from .coordinates import NaturalMap
 from .feature_map import AbstractFeatureMap, Affine, Chained, IdentityMap
-from .features import (
-    AbstractFeatures,
-    Automatic,
-    Natural,
-    Quantile,
-    QuantileMap,
-    Raw,
-    Standardised,
-)
+from .features import AbstractFeatures, Automatic, Natural, Quantile, QuantileMap, Raw, Standardised
 
 
 def invertible(features: object) -> AbstractFeatures:

@@ -112,7 +112,6 @@ class PerParticle(AbstractFeatures):
     scaling: AbstractFeatures = eqx.field(default_factory=Standardised)
 
     def __check_init__(self) -> None:
-        """Whole numbers, and a mask among the features."""
         as_count(self.particles, "particles")
         as_count(self.features, "features")
         if not np.isfinite(self.padding):
@@ -153,6 +152,6 @@ class PerParticle(AbstractFeatures):
         return PerParticleMap(
             each=self.scaling.learn(layout.measured(slots)[present]),
             event=self.scaling.learn(event),
-            presence=jnp.asarray(1 / np.sqrt(number.mean()), jnp.float32),
+            presence=1 / np.sqrt(number.mean()),
             layout=layout,
         )

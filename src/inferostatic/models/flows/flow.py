@@ -6,22 +6,23 @@ flow; the Jacobian is counted where a density is asked for, which is then in the
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ...inputs import as_count, kind_of
 from ...serial import known
-from ...supervision.records import Capability
+from ...supervision.records import Capability, Event, Key, Number, Theta
 from ..architecture import AbstractArchitecture, Shapes, theta_map
-from ..features.features import AbstractFeatures, Natural, Standardised
+from ..features.features import AbstractFeatures, Natural
 from ..features.invertible import invertible, log_jacobian
-from ..networks.networks import AbstractPairNetwork
+from ..networks.networks import MOST_LAYERS, MOST_UNITS, AbstractPairNetwork
 from ..potential import PotentialModel
 
 
@@ -47,12 +48,12 @@ class MixtureFlow(eqx.Module):
 
     def __check_init__(self) -> None:
         """Whole numbers."""
-        for name in ("components", "width", "depth"):
-            as_count(getattr(self, name), name)
-        if isinstance(self.layers, bool) or not isinstance(self.layers, int) or self.layers < 0:
-            raise ValueError(f"layers must be a whole number of at least 0; got {self.layers!r}.")
+        for name in ("components", "width"):
+            as_count(getattr(self, name), name, most=MOST_UNITS)
+        as_count(self.depth, "depth", most=MOST_LAYERS)
+        as_count(self.layers, "layers", least=0, most=MOST_LAYERS)
 
-    def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> Any:  # noqa: ANN401
+    def __call__(self, x_size: int, theta_size: int, *, key: Key) -> Any:  # noqa: ANN401
         """Build the flow."""
         if self.width < x_size:
             raise ValueError(
@@ -60,18 +61,10 @@ class MixtureFlow(eqx.Module):
             )
         from .mixture_flow import mixture_flow
 
-        return mixture_flow(
-            x_size,
-            theta_size,
-            layers=self.layers,
-            components=self.components,
-            width=self.width,
-            depth=self.depth,
-            activation=self.activation,
-            key=key,
-        )
+        return mixture_flow(x_size, theta_size, key=key, **vars(self))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Skeleton:
     """Everything of a flow but its arrays; the same for the same choice and sizes.
 
@@ -79,15 +72,10 @@ class Skeleton:
     instead lets equal flows share one compilation.
     """
 
-    def __init__(
-        self,
-        made_by: tuple[Any, int, int],
-        structure: Any,  # noqa: ANN401
-        others: tuple[Any, ...],
-        kinds: tuple[str, ...],
-    ) -> None:
-        self.made_by, self.structure = made_by, structure
-        self.others, self.kinds = others, kinds
+    made_by: tuple[Any, int, int]
+    structure: Any
+    others: tuple[Any, ...]
+    kinds: tuple[str, ...]
 
     def __eq__(self, other: object) -> bool:
         """By origin."""
@@ -131,20 +119,16 @@ class FlowNetwork(AbstractPairNetwork):
         """The features."""
         return x
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Float[Array, " theta_dim"]:
+    def embed_theta(self, theta: Theta) -> Theta:
         """θ itself."""
         return theta
 
-    def join(
-        self, x_part: Float[Array, " features"], theta_part: Float[Array, " theta_dim"]
-    ) -> Float[Array, ""]:
+    def join(self, x_part: Float[Array, " features"], theta_part: Theta) -> Number:
         """ln p of the features."""
         with _implicit_promotion():
             return self.flow.log_prob(x_part, theta_part)
 
-    def sample(
-        self, theta: Float[Array, " theta_dim"], *, key: PRNGKeyArray
-    ) -> Float[Array, " features"]:
+    def sample(self, theta: Theta, *, key: Key) -> Float[Array, " features"]:
         """Features of one event drawn at θ."""
         with _implicit_promotion():
             return self.flow.sample(key, condition=theta)
@@ -153,22 +137,15 @@ class FlowNetwork(AbstractPairNetwork):
 class DensityModel(PotentialModel):
     """A potential that is the logarithm of a normalised density."""
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything."""
-        return frozenset(Capability)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
 
-    def log_prob(
-        self, x: Float[Array, " x_dim"], theta: Float[Array, " theta_dim"]
-    ) -> Float[Array, ""]:
+    def log_prob(self, x: Event, theta: Theta) -> Number:
         """Ln p(x; θ) in the units of x, without any centring, which would not be normalised."""
         u = self.x_features(x)
         value = self.network.join(u, self.theta_features(theta))
         return value + log_jacobian(self.x_features, x)
 
-    def sample_features(
-        self, theta: Float[Array, " theta_dim"], *, key: PRNGKeyArray
-    ) -> Float[Array, " features"]:
+    def sample_features(self, theta: Theta, *, key: Key) -> Float[Array, " features"]:
         """Features of one event drawn at θ."""
         return self.network.sample(self.theta_features(theta), key=key)
 
@@ -187,22 +164,20 @@ class Flow(AbstractArchitecture):
         theta_features: `ist.Standardised()` or `ist.Raw()`.
     """
 
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
     network: Any = eqx.field(default_factory=MixtureFlow)
     x_features: AbstractFeatures = eqx.field(default_factory=Natural, converter=invertible)
-    theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything."""
-        return frozenset(Capability)
+    def build_network(self, shapes: Shapes, *, key: Key) -> FlowNetwork:
+        """A flow."""
+        return build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
 
-    def build(self, shapes: Shapes, *, key: PRNGKeyArray) -> DensityModel:
-        """A flow with fresh weights."""
-        network = build_flow(self.network, shapes.x_size, shapes.theta_dim, key=key)
+    def place_network(self, shapes: Shapes, network: Any) -> DensityModel:  # noqa: ANN401
+        """A density."""
         return DensityModel(shapes.x_features, theta_map(shapes), network)
 
 
-def build_flow(choice: Any, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> FlowNetwork:  # noqa: ANN401
+def build_flow(choice: Any, x_size: int, theta_size: int, *, key: Key) -> FlowNetwork:  # noqa: ANN401
     """Build a flow, which a user may have written, and check that it is one."""
     require_flowjax()
     from flowjax.distributions import AbstractDistribution

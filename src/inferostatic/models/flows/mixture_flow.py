@@ -67,24 +67,20 @@ class Mixtures(AbstractDistribution):
 
 
 def mixtures(
-    x_size: int,
-    theta_size: int,
-    *,
-    components: int,
-    width: int,
-    depth: int,
-    activation: Callable[..., Any],
-    key: PRNGKeyArray,
+    sizes: tuple[int, int], components: int, width: int, hidden: dict[str, Any], key: PRNGKeyArray
 ) -> Mixtures:
-    """Untrained conditionals, the components of each spread over the range of the features."""
+    """Untrained conditionals, the components of each spread over the range of the features.
+
+    `hidden` are the depth and the activation of the network.
+    """
+    x_size, theta_size = sizes
     network = masked_autoregressive_mlp(
         # The parameters come before every observable.
         jnp.concatenate([jnp.arange(x_size), jnp.full(theta_size, -1)]),
         jnp.arange(width) % x_size - 1,
         jnp.repeat(jnp.arange(x_size), 3 * components),
-        depth=depth,
-        activation=activation,
         key=key,
+        **hidden,
     )
     reach = SPREAD if components > 1 else 0.0
     first = jnp.stack(
@@ -112,15 +108,8 @@ def mixture_flow(
 ) -> AbstractDistribution:
     """Affine layers, the order of the features reversed after each, and then the mixtures."""
     last, *keys = jax.random.split(key, layers + 1)
-    base = mixtures(
-        x_size,
-        theta_size,
-        components=components,
-        width=width,
-        depth=depth,
-        activation=activation,
-        key=last,
-    )
+    hidden = {"depth": depth, "activation": activation}
+    base = mixtures((x_size, theta_size), components, width, hidden, last)
     steps: list[Any] = []
     for k in keys:
         steps.append(

@@ -6,7 +6,7 @@ plain `jnp`, because exporters cannot differentiate through library layers.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -15,11 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ...inputs import as_count, as_flag, kind_of
 from ...serial import known, register
+from ...supervision.records import Number, Theta
 
 #: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
 
+#: Units of one layer, at most: a matrix between two such layers takes 17 GB.
+MOST_UNITS = 1 << 16
+#: Layers of one network, at most: compilation time grows with each.
+MOST_LAYERS = 1000
 #: Activations that files store by name.
 _NAMES = ("selu", "silu", "softplus", "gelu", "elu", "relu", "sigmoid", "celu", "mish")
 #: The same functions by name.
@@ -88,11 +94,11 @@ class AbstractPairNetwork(eqx.Module):
         """What is needed of one event."""
 
     @abc.abstractmethod
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What is needed of one θ."""
 
     @abc.abstractmethod
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The potential."""
 
 
@@ -199,34 +205,42 @@ class ResidualNetwork(AbstractFeedForward):
 
 
 def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
-    if isinstance(widths, int | float | str):
+    if isinstance(widths, str) or not isinstance(widths, Iterable):
         raise TypeError(f"widths must be a list such as (64, 64); got {widths!r}.")
-    values = tuple(int(width) for width in widths)
-    if not values or min(values) < 1:
+    values = tuple(as_count(width, "every width", most=MOST_UNITS) for width in widths)
+    if not values:
         raise ValueError(f"an MLP needs at least one hidden layer of positive width; got {widths}.")
+    as_count(len(values), "the number of layers", most=MOST_LAYERS)
     return values
+
+
+def _check_start(choice: "MLP | Residual") -> None:
+    if not isinstance(choice.initial, AbstractInitial):
+        raise TypeError(
+            f"initial must be such as ist.GlorotUniform(); got {kind_of(choice.initial)}."
+        )
+    as_flag(choice.output_bias, "output_bias")
 
 
 def _check_elementwise(activation: Activation) -> None:
     """Refuse functions that mix units, such as softmax: `with_tangents` relies on σ'(z) alone."""
     if any(activation is ours for ours in _ACTIVATIONS.values()):
         return
-    z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
+    remedy = (
+        "an MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
+        "write your own network, a function (in_size, out_size, *, key)."
+    )
     try:
-        one_by_one = jnp.stack([activation(unit) for unit in z])
-        same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
+        # Values, also where a network is built by its shapes alone.
+        with jax.ensure_compile_time_eval():
+            z = jnp.asarray([-1.5, -0.25, 0.5, 2.0])
+            one_by_one = jnp.stack([activation(unit) for unit in z])
+            same = bool(jnp.allclose(activation(z), one_by_one, rtol=1e-4, atol=1e-6))
     except (TypeError, IndexError, ValueError) as error:
-        raise TypeError(
-            f"the activation {activation!r} could not be applied to single numbers ({error}); an "
-            "MLP takes elementwise JAX functions such as jax.nn.silu. For layers that mix units "
-            "write your own network, a function (in_size, out_size, *, key)."
-        ) from error
+        wrong = f"could not be applied to single numbers ({error})"
+        raise TypeError(f"the activation {activation!r} {wrong}; {remedy}") from error
     if not same:
-        raise TypeError(
-            f"the activation {activation!r} mixes units; an MLP takes elementwise JAX functions "
-            "such as jax.nn.silu. For layers that mix units write your own network, a function "
-            "(in_size, out_size, *, key)."
-        )
+        raise TypeError(f"the activation {activation!r} mixes units; {remedy}")
 
 
 @known
@@ -247,6 +261,10 @@ class MLP(eqx.Module):
     activation: Activation = eqx.field(static=True, default=jax.nn.silu)
     initial: AbstractInitial = eqx.field(default_factory=GlorotUniform)
     output_bias: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self) -> None:
+        """How weights start."""
+        _check_start(self)
 
     def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> MLPNetwork:
         """Build the network."""
@@ -281,9 +299,9 @@ class Residual(eqx.Module):
 
     def __check_init__(self) -> None:
         """Positive whole numbers."""
-        for name, value in (("width", self.width), ("blocks", self.blocks)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        as_count(self.width, "width", most=MOST_UNITS)
+        as_count(self.blocks, "blocks", most=MOST_LAYERS)
+        _check_start(self)
 
     def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> ResidualNetwork:
         """Build the network."""
@@ -305,5 +323,4 @@ class Residual(eqx.Module):
 
 def parameter_count(network: Any) -> int:  # noqa: ANN401
     """Number of trainable numbers."""
-    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
-    return sum(int(np.prod(leaf.shape)) for leaf in leaves)
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)))

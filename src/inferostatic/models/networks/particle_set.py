@@ -9,11 +9,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...inputs import as_count
 from ...serial import known
-from ..architecture import build_pair, build_vector, takes_pairs
+from ...supervision.records import Number, Theta
+from ..architecture import build_scalar, build_vector
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
 from ..potential import PotentialModel
-from .networks import MLP, AbstractPairNetwork, Residual
+from .networks import MLP, MOST_UNITS, AbstractPairNetwork, Residual
 
 
 class ParticleNetwork(AbstractPairNetwork):
@@ -41,11 +42,11 @@ class ParticleNetwork(AbstractPairNetwork):
         """What the joining network needs of the summary."""
         return self.joined.embed_x(self.summary(x))
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Any:  # noqa: ANN401
+    def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What the joining network needs of θ."""
         return self.joined.embed_theta(theta)
 
-    def join(self, x_part: Any, theta_part: Any) -> Float[Array, ""]:  # noqa: ANN401
+    def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
         """The potential."""
         return self.joined.join(x_part, theta_part)
 
@@ -79,13 +80,12 @@ class ParticleSet(eqx.Module):
     x_features: PerParticle | None = None
 
     def __post_init__(self) -> None:
-        """Default features."""
         if self.x_features is None:
             self.x_features = PerParticle(self.particles, self.features)
 
     def __check_init__(self) -> None:
         """One layout of x, not two."""
-        as_count(self.size, "size")
+        as_count(self.size, "size", most=MOST_UNITS)
         given = self.x_features
         if not isinstance(given, PerParticle):
             raise TypeError(f"x_features must be ist.PerParticle(…); got {given!r}.")
@@ -105,10 +105,7 @@ class ParticleSet(eqx.Module):
         each_key, join_key = jax.random.split(key)
         each = build_vector(self.particle_network, layout.width, self.size, key=each_key)
         summary = 3 * self.size + event
-        if takes_pairs(self.join_network):
-            network = build_pair(self.join_network, summary, theta_size, key=join_key)
-        else:
-            network = build_vector(self.join_network, summary + theta_size, 1, key=join_key)
+        network = build_scalar(self.join_network, summary, theta_size, key=join_key)
         # A potential of the summary and θ, whichever kind of network it has.
         joined = PotentialModel(IdentityMap(), IdentityMap(), network)
         return ParticleNetwork(each, joined, layout.particles, layout.width)

@@ -13,8 +13,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...inputs import as_count
 from ...serial import known
+from ...supervision.records import Number, Theta
 from ..architecture import build_vector
-from .networks import AbstractPairNetwork, Residual
+from .networks import MOST_UNITS, AbstractPairNetwork, Residual
 
 
 class TwoTowerNetwork(AbstractPairNetwork):
@@ -28,13 +29,11 @@ class TwoTowerNetwork(AbstractPairNetwork):
         f = self.x_tower(x)
         return f / len(f) ** 0.5
 
-    def embed_theta(self, theta: Float[Array, " theta_dim"]) -> Float[Array, " outputs"]:
+    def embed_theta(self, theta: Theta) -> Float[Array, " outputs"]:
         """g(θ), and h(θ) as the last of size + 1 values."""
         return self.theta_tower(theta)
 
-    def join(
-        self, x_part: Float[Array, " size"], theta_part: Float[Array, " outputs"]
-    ) -> Float[Array, ""]:
+    def join(self, x_part: Float[Array, " size"], theta_part: Float[Array, " outputs"]) -> Number:
         """Σ f g/√size + h."""
         # As fast as a matrix product on grids, and exporters read it.
         return jnp.sum(x_part * theta_part[:-1]) + theta_part[-1]
@@ -67,7 +66,7 @@ class TwoTower(eqx.Module):
 
     def __check_init__(self) -> None:
         """A whole number of products."""
-        as_count(self.size, "size")
+        as_count(self.size, "size", most=MOST_UNITS)
 
     def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> TwoTowerNetwork:
         """Build both towers."""

@@ -2,19 +2,19 @@
 
 import numpy as np
 
+#: Values along each parameter.
+Axes = tuple[np.ndarray, ...]
+#: Lower and upper edges, shapes (k,).
+Box = tuple[np.ndarray, np.ndarray]
 
-def lattice(axes: tuple[np.ndarray, ...]) -> np.ndarray:
+
+def lattice(axes: Axes) -> np.ndarray:
     """All combinations of values on the axes, shape (points, axes), the last axis fastest."""
     mesh = np.meshgrid(*axes, indexing="ij")
     return np.stack([values.ravel() for values in mesh], axis=1)
 
 
-def hull(
-    axes: tuple[np.ndarray, ...],
-    size: np.ndarray,
-    threshold: float,
-    box: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, list[int]]:
+def hull(axes: Axes, size: np.ndarray, threshold: float, box: Box) -> tuple[np.ndarray, list[int]]:
     """Ends of {size < threshold} along each axis, shape (k, 2), and the axes where it is cut off.
 
     Between two neighbours on both sides of the threshold the crossing is interpolated linearly.
@@ -28,11 +28,9 @@ def hull(
         found = np.broadcast_to(axis[:, None], lines.shape)[inside]
         ends[i] = found.min(), found.max()
         tolerance = 1e-9 * (box[1][i] - box[0][i])
-        edges = (inside[0].any() and axis[0] > box[0][i] + tolerance) or (
-            inside[-1].any() and axis[-1] < box[1][i] - tolerance
-        )
-        if edges:
-            cut.append(i)
+        below = inside[0].any() and axis[0] > box[0][i] + tolerance
+        above = inside[-1].any() and axis[-1] < box[1][i] - tolerance
+        cut += [i] if below or above else []
         a, b = lines[:-1], lines[1:]
         across = inside[:-1] != inside[1:]
         if across.any():

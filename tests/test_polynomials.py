@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inferostatic.inference.polynomials import evaluate_legendre, list_degrees
+from inferostatic.polynomials import evaluate_legendre, list_degrees
 
 
 def test_legendre_products_are_orthonormal_on_the_box() -> None:

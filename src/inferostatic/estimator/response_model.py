@@ -12,6 +12,7 @@ import dataclasses
 import numpy as np
 
 from ..polynomials import evaluate_legendre, list_degrees
+from ..serial import known
 
 #: Events whose terms are computed at a time: a table of 100 terms then takes 3 MB.
 CHUNK = 4096
@@ -29,6 +30,7 @@ CELL = 200
 ROUNDS = 3
 
 
+@known
 @dataclasses.dataclass(frozen=True)
 class PolynomialCoordinates:
     """u = (θ − centre) · matrix, of order one where the events are.
@@ -56,10 +58,7 @@ class PolynomialCoordinates:
     ) -> "PolynomialCoordinates":
         """From −1 to 1 within two standard deviations of events that fill an ellipsoid.
 
-        Args:
-            centre: of the ellipsoid, shape (d,).
-            covariance: of the k free parameters, shape (k, k).
-            free: indices of these; all by default.
+        The covariance is that of the k parameters at the indices `free`, all by default.
         """
         kept = np.arange(len(centre)) if free is None else free
         matrix = np.zeros((len(centre), len(kept)))
@@ -83,6 +82,7 @@ class PolynomialCoordinates:
         return u * np.minimum(1, self.radius / np.maximum(length, np.finfo(float).tiny))
 
 
+@known
 @dataclasses.dataclass(frozen=True)
 class MeanResponse:
     """m(θ), p values, with its error.
@@ -133,9 +133,8 @@ class MeanResponse:
         far = length > 1e-9
         if far.any():
             step = (u - near)[far] * (STEP / length[far, None])
-            up, down = (
-                evaluate_legendre(near[far] + sign * step, self.degrees) for sign in (1, -1)
-            )
+            up = evaluate_legendre(near[far] + step, self.degrees)
+            down = evaluate_legendre(near[far] - step, self.degrees)
             terms[far] += (up - down) * (length[far, None] / (2 * STEP))
         return terms
 
@@ -151,13 +150,8 @@ def learn_mean(
 ) -> MeanResponse:
     """Learn the mean of values, shape (n, p), whose scatter about it does not depend on θ.
 
-    Args:
-        theta: of each event, shape (n, d).
-        values: of each event.
-        coordinates: in which to write the polynomial.
-        degree: the highest, as far as the number of terms allows.
-        free: degree up to which coefficients have no prior.
-        weight: of each event.
+    It is a polynomial of the coordinates, of the highest `degree` that the number of terms allows;
+    coefficients up to degree `free` have no prior.
     """
     degrees = list_degrees(coordinates.dim, degree)
     given = np.ones(len(theta)) if weight is None else weight
@@ -197,9 +191,8 @@ def _average_posteriors(
     first = np.linalg.pinv(gram[:free, :free], hermitian=True)
     taken = first @ gram[:free, free:]
     rest = gram[free:, free:] - gram[free:, :free] @ taken
-    high, spread = _shrink(
-        rest, products[free:] - taken.T @ products[:free], degree[free:] - most - 1
-    )
+    left = products[free:] - taken.T @ products[:free]
+    high, spread = _shrink(rest, left, degree[free:] - most - 1)
     coefficients = np.concatenate([first @ products[:free] - taken @ high, high])
     covariance = np.zeros((products.shape[1], *gram.shape))
     covariance[:, :free, :free] = first + taken @ spread @ taken.T
@@ -240,6 +233,7 @@ def _shrink(
     return mean, covariance
 
 
+@known
 @dataclasses.dataclass(frozen=True)
 class SmoothCovariance:
     """How the covariance of values changes with θ, by what makes it the identity.
@@ -292,7 +286,7 @@ def learn_covariance(
     """
     given = np.ones(len(theta)) if weight is None else weight
     u = coordinates(theta)
-    cells = _split_into_cells(u, np.arange(len(u)))
+    cells = split_into_cells(u, np.arange(len(u)), CELL)
     # Three cells for each coefficient, or the covariance is taken to change less with θ.
     while degree and len(list_degrees(coordinates.dim, degree)) * 3 > len(cells):
         degree -= 1
@@ -300,9 +294,7 @@ def learn_covariance(
     shares = [given[rows] / given[rows].sum() for rows in cells]
     centres = np.array([share @ u[rows] for share, rows in zip(shares, cells, strict=True)])
     design = evaluate_legendre(centres, degrees)
-    found = SmoothCovariance(
-        coordinates, degrees, (), np.min(centres, axis=0), np.max(centres, axis=0)
-    )
+    found = SmoothCovariance(coordinates, degrees, (), centres.min(axis=0), centres.max(axis=0))
     white = values
     while len(found.factors) < ROUNDS:
         logs = [_half_log(white[rows], share) for share, rows in zip(shares, cells, strict=True)]
@@ -322,16 +314,21 @@ def _half_log(values: np.ndarray, share: np.ndarray) -> np.ndarray:
     """−½ ln of the covariance of weighted values."""
     centred = values - share @ values
     covariance = (centred.T * share) @ centred / max(1 - np.sum(share**2), 1e-3)
-    size, vectors = np.linalg.eigh(covariance)
-    size = np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny))
+    size, vectors = safe_eigh(covariance)
     return (vectors * (-0.5 * np.log(size))) @ vectors.T
 
 
-def _split_into_cells(u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-    """Halve the events across their widest direction until cells are small."""
-    if len(rows) < 2 * CELL:
+def safe_eigh(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, none of them much smaller than the largest, and eigenvectors."""
+    size, vectors = np.linalg.eigh(covariance)
+    return np.maximum(size, 1e-12 * max(size[-1], np.finfo(float).tiny)), vectors
+
+
+def split_into_cells(u: np.ndarray, rows: np.ndarray, size: int) -> list[np.ndarray]:
+    """Halve events across their widest direction until cells have fewer than twice this size."""
+    if len(rows) < 2 * size:
         return [rows]
     spread = np.ptp(u[rows], axis=0)
     order = rows[np.argsort(u[rows, np.argmax(spread)], kind="stable")]
     half = len(order) // 2
-    return _split_into_cells(u, order[:half]) + _split_into_cells(u, order[half:])
+    return split_into_cells(u, order[:half], size) + split_into_cells(u, order[half:], size)

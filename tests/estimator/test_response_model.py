@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from inferostatic.inference.calibrated import response_model
-from inferostatic.inference.calibrated.response_model import (
+from inferostatic.estimator import response_model
+from inferostatic.estimator.response_model import (
     PolynomialCoordinates,
     learn_covariance,
     learn_mean,

@@ -1,0 +1,88 @@
+r"""For how many observed events an estimator may be trusted.
+
+The mean of its score at θ, which should be 0, shifts estimates by \(b\sqrt N\) standard errors for
+N events (`estimator/measured_mean`). It is measured by validation events, at many of their θ.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..estimator.estimator import Estimator
+from ..events.events import Events
+from ..inference.likelihood.learned_bias import CERTAIN, TOLERATED
+from ..learning.measure_bias import measure_bias
+from .validation_events import suppress_repeated_warnings
+
+#: θ of events at which the bias is looked at.
+POINTS = 200
+#: Part of these θ that may be worse than what is said of all.
+TOLERATED_PART = 0.1
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class BiasOverTheta:
+    """The bias of estimates from one event, in their standard errors, at θ of validation events.
+
+    Attributes:
+        names: of the parameters.
+        theta: shape (m, d).
+        bias: of each parameter, the others fitted too, shape (m, d).
+        error: of the bias, shape (m, d).
+        events: effective number of events that it was measured with.
+    """
+
+    names: tuple[str, ...]
+    theta: np.ndarray
+    bias: np.ndarray
+    error: np.ndarray
+    events: float
+
+    @property
+    def trusted_events(self) -> int:
+        """The most observed events for which estimates are not biased, at nine of ten θ."""
+        worst = np.max(np.abs(self.bias) + CERTAIN * self.error, axis=1)
+        size = np.quantile(worst, 1 - TOLERATED_PART)
+        return int(min((TOLERATED / max(size, 1e-9)) ** 2, 10**15))
+
+    def verdict(self, observed: float) -> str:
+        """One of "biased", "not biased" and "cannot be told" for so many observed events."""
+        if observed <= self.trusted_events:
+            return "not biased"
+        least = np.max(np.abs(self.bias) - CERTAIN * self.error, axis=1) * np.sqrt(observed)
+        return "biased" if np.mean(least > TOLERATED) > TOLERATED_PART else "cannot be told"
+
+    def describe(self, observed: float | None) -> str:
+        """What it means for so many observed events, in a sentence or two."""
+        text = f"Estimates from up to {self.trusted_events:,} observed events may be trusted."
+        if observed is None:
+            return text
+        worst = np.argmax(np.abs(self.bias) - CERTAIN * self.error)
+        row, k = np.unravel_index(worst, self.bias.shape)
+        size, error = np.sqrt(observed) * self.bias[row, k], np.sqrt(observed) * self.error[row, k]
+        return (
+            f"{text} For {observed:,.4g} events: {self.verdict(observed)} (in {self.names[k]} by "
+            f"up to {size:+.2f} ± {error:.2f} standard errors, by {self.events:,.0f} events)."
+        )
+
+    def __repr__(self) -> str:
+        return f"BiasOverTheta({self.describe(None)})"
+
+
+def compute_bias(estimator: Estimator, events: Events) -> BiasOverTheta | None:
+    """The bias at θ of all events, not only those of the other checks; None of too few."""
+    with suppress_repeated_warnings():
+        found = measure_bias(estimator, events).score_bias
+    if found is None:
+        return None
+    inside = np.flatnonzero(estimator.region.contains_theta(np.asarray(events.theta)))
+    rows = inside[np.linspace(0, len(inside) - 1, min(POINTS, len(inside))).astype(int)]
+    points = np.asarray(events.theta, np.float64)[rows]
+    bias, error = np.empty(points.shape), np.empty(points.shape)
+    for i, theta in enumerate(points):
+        mean, spread = found(theta)
+        covariance = np.linalg.inv(found.covariance(theta))
+        unit = np.sqrt(np.diag(covariance))
+        bias[i] = covariance @ mean / unit
+        error[i] = np.sqrt(np.diag(covariance @ spread @ covariance)) / unit
+    return BiasOverTheta(estimator.theta_names, points, bias, error, found.events)

@@ -1,0 +1,268 @@
+"""The command in odd surroundings: it says what is wrong before it works, and loses no file.
+
+The command runs in a process of its own. Its experiment is replaced by stored results, so that each
+test takes as long as the import; `tests/paper/test_paper.py` runs the experiment itself.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferostatic.paper import report
+from inferostatic.paper.experiment import PaperResults, check_settings, reproduce
+
+DRIVER = """
+import os, pickle, signal, sys, threading, time
+from pathlib import Path
+from inferostatic.app import cli
+
+mode = os.environ["MODE"]
+sys.argv = ["inferostatic", *sys.argv[1:]]
+if mode == "untouched":
+    cli.main()
+
+from inferostatic.paper import experiment, report
+
+def reproduce(**settings):
+    Path(os.environ["STARTED"]).write_text("")
+    if mode == "waits":
+        # A training in another thread, which Ctrl-C does not reach.
+        worker = threading.Thread(target=time.sleep, args=(60,))
+        worker.start()
+        worker.join()
+    return pickle.loads(Path(os.environ["RESULTS"]).read_bytes())
+
+def write_results(results, folder):
+    if mode == "fails":
+        raise OSError(28, "No space left on device")
+    if mode == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+    (folder / "table.json").write_text("whole")
+    return folder / "index.html"
+
+experiment.reproduce = reproduce
+if mode != "writes":
+    report.write_results = write_results
+cli.main()
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = reproduce(instances=1, events=200, epochs=1, seed=5)
+    path = tmp_path_factory.mktemp("results") / "results.pickle"
+    path.write_bytes(pickle.dumps(found))
+    assert isinstance(pickle.loads(path.read_bytes()), PaperResults)
+    return path
+
+
+class Command:
+    """Runs `inferostatic paper` in a shell, in a folder of its own."""
+
+    def __init__(self, folder: Path, results: Path) -> None:
+        self.folder, self.started = folder, folder / "started"
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHONIO", "COLUMNS"))},
+            "RESULTS": str(results),
+            "STARTED": str(self.started),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "COLUMNS": "1000",
+        }
+
+    def start(self, line: str, mode: str = "plain", **changes: str) -> "subprocess.Popen[str]":
+        (self.folder / "driver.py").write_text(DRIVER)
+        return subprocess.Popen(
+            line.replace("inferostatic", f"exec {sys.executable} driver.py", 1),
+            shell=True,
+            executable="/bin/bash",
+            cwd=self.folder,
+            env={**self.environment, "MODE": mode, **changes},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+        )
+
+    def __call__(self, line: str, mode: str = "plain", **changes: str) -> tuple[int, str, str]:
+        process = self.start(line, mode, **changes)
+        out, error = process.communicate(timeout=120)
+        assert "Traceback" not in error
+        assert "Exception ignored" not in error
+        return process.returncode, out, error
+
+
+@pytest.fixture
+def command(tmp_path: Path, results: Path) -> Command:
+    return Command(tmp_path, results)
+
+
+def test_the_files_are_written_though_nobody_listens(command: Command, tmp_path: Path) -> None:
+    code, out, error = command("inferostatic paper --out o >&- 2>&-", "writes")
+    assert (code, out, error) == (0, "", "")
+    assert {path.name for path in (tmp_path / "o").iterdir()} == set(report.FILES)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "fragment"),
+    [
+        ("inferostatic paper --out o >&-", 0, ""),
+        pytest.param("inferostatic paper --out o 2>&-", 0, "", marks=pytest.mark.slow),
+        pytest.param("inferostatic paper --out o 2> /dev/full", 0, "", marks=pytest.mark.slow),
+        ("inferostatic paper --out o > /dev/full", 1, "could not be shown (No space left on"),
+    ],
+)
+def test_broken_streams(command: Command, line: str, code: int, fragment: str) -> None:
+    found, out, error = command(line)
+    assert found == code
+    assert fragment in error
+    assert (command.folder / "o" / "table.json").read_text() == "whole"
+    if ">&-" not in line and "> /dev/full" not in line:
+        assert "Report: o/index.html" in out
+
+
+def test_a_reader_that_leaves(command: Command) -> None:
+    line = "set -o pipefail; (inferostatic paper --out o) | head -c 0"
+    code, out, error = command(line)
+    assert (code, out, error) == (0, "", "")
+    assert (command.folder / "o" / "table.json").read_text() == "whole"
+
+
+def test_a_terminal_without_utf8(command: Command) -> None:
+    code, out, error = command("inferostatic paper --out $'o\\xff'", PYTHONIOENCODING="ascii")
+    assert (code, error) == (0, "")
+    assert "published medians in brackets" in out
+    assert "  -  " in out
+    assert "Report: o\\udcff/index.html" in out
+
+
+@pytest.mark.slow
+def test_help_without_utf8_and_to_a_full_disk(command: Command) -> None:
+    code, out, error = command("inferostatic paper --help", PYTHONIOENCODING="ascii")
+    assert (code, error) == (0, "")
+    assert out.isascii()
+    code, out, error = command("inferostatic --help > /dev/full")
+    assert (code, error.strip()) == (1, "inferostatic: [Errno 28] No space left on device")
+
+
+def test_ctrl_c_while_it_works(command: Command) -> None:
+    (command.folder / "o").mkdir()
+    before = command.folder / "o" / "table.json"
+    before.write_text("of a run before")
+    process = command.start("inferostatic paper --out o", "waits")
+    while not command.started.exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    time.sleep(0.2)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=30)
+    assert time.monotonic() - start < 10
+    assert process.returncode == 130
+    assert (out, error.strip()) == ("", "Interrupted; files written before are as they were.")
+    assert before.read_text() == "of a run before"
+
+
+def test_ctrl_c_while_it_writes(command: Command) -> None:
+    code, out, error = command("inferostatic paper --out o", "interrupted")
+    assert code == 130
+    assert "published medians in brackets" in out
+    assert error.strip() == "Interrupted when all was done; the report is o/index.html."
+    assert (command.folder / "o" / "table.json").read_text() == "whole"
+
+
+def test_what_cannot_be_written_is_shown(command: Command) -> None:
+    code, out, error = command("inferostatic paper --out o", "fails")
+    assert code == 1
+    assert "published medians in brackets" in out
+    assert "could not be written to o: [Errno 28] No space left on device" in error
+
+
+REFUSED = {
+    "seed": ("--out o --seed 4294967296", "seed must lie in [0, 2**32); got 4294967296"),
+    "events": (f"--out o --events {10**30}", "events must be at most 100,000,000"),
+    "no events": ("--out o --events 3", "events must be at least 20"),
+    "text": ("--out o --events 1e30", "--events"),
+    "instances": ("--out o --instances 1000000000", "instances must be at most 1,000"),
+    "epochs": ("--out o --epochs 0", "epochs must be at least 1; got 0"),
+    "memory": ("--out o --events 100000000 --instances 1000", "GB of memory"),
+    "empty": ("--out ''", "'' is no name of a folder"),
+    "a file": ("--out driver.py", "driver.py is not a folder"),
+    "below a file": ("--out driver.py/x", "driver.py/x lies below a file"),
+    "in /proc": ("--out /proc/x", "/proc/x cannot be written to"),
+    "a long name": (f"--out {300 * 'a'}", "cannot be written to (File name too long)"),
+    "a folder in place of a file": ("--out taken", "taken/index.html is not a file"),
+    "a link to nothing": ("--out dangling", "dangling is not a folder"),
+    "a full disk": ("--out /dev/full/x", "/dev/full/x lies below a file"),
+}
+
+
+def test_what_cannot_work_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, because each takes the same way."""
+    from typer.testing import CliRunner
+
+    from inferostatic.app.cli import app
+    from inferostatic.paper import experiment
+
+    def work(**settings: Any) -> PaperResults:
+        raise AssertionError(f"work has begun with {settings}")
+
+    monkeypatch.setattr(experiment, "reproduce", work)
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "driver.py").write_text("")
+    (tmp_path / "taken" / "index.html").mkdir(parents=True)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for line, fragment in REFUSED.values():
+        arguments = [part.strip("'") for part in line.split(" ")]
+        result = CliRunner().invoke(app, ["paper", *arguments])
+        assert result.exit_code == 2, (line, result.output, result.exception)
+        assert fragment in result.output, line
+        assert isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize(
+    ("line", "fragment", "changes"),
+    [
+        ("paper --out o --seed 4294967296", "seed must lie in", {}),
+        pytest.param("paper --out o", "MPLBACKEND", {"MPLBACKEND": "no"}, marks=pytest.mark.slow),
+        pytest.param(
+            "paper --out o", "backend 'no'", {"JAX_PLATFORMS": "no"}, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_the_process_ends_with_a_message(
+    command: Command, line: str, fragment: str, changes: dict[str, str]
+) -> None:
+    code, out, error = command(f"inferostatic {line}", "untouched", **changes)
+    assert (code, out) == (2, "")
+    assert fragment in error
+    assert not command.started.exists()
+
+
+@pytest.mark.slow
+def test_no_home_folder(command: Command) -> None:
+    """And a cache folder is never made in the folder where one happens to be."""
+    code, out, _ = command("unset HOME; inferostatic --version", XDG_CACHE_HOME="")
+    assert code == 0
+    assert out.strip()
+    assert not (command.folder / "inferostatic").exists()
+
+
+def test_the_settings_of_the_paper_are_allowed() -> None:
+    check_settings(instances=5, events=100_000, epochs=20, seed=0)
+
+
+def test_a_folder_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("")
+    assert report.prepare_folder(str(tmp_path)) == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
