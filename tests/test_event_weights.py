@@ -61,6 +61,7 @@ ENTRIES: dict[str, Callable[[], object]] = {
     "fisher": lambda: ist.fisher(ESTIMATOR, X, [0.0, 0.0], weight=ONE),
     "diagnose": lambda: ist.diagnose(ESTIMATOR, STORED),
     "centre": lambda: ist.centre(ESTIMATOR, STORED),
+    "measure_bias": lambda: ist.measure_bias(ESTIMATOR, STORED),
     "calibrated_fit": lambda: ist.calibrated_fit(ESTIMATOR, X[:50], events=STORED),
     "cross_entropy_fit": lambda: ist.cross_entropy_fit(ESTIMATOR, X, reference=REFERENCE),
     "Neyman": lambda: ist.confidence_set(

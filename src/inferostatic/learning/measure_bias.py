@@ -1,6 +1,7 @@
 """Measuring the mean of a learned score, with events that had no part in its training."""
 
 import dataclasses
+import warnings
 from typing import TypeVar
 
 import numpy as np
@@ -49,7 +50,10 @@ def measure_on_rows(estimator: E, events: Events | Records, rows: np.ndarray) ->
         for part in (events.x, events.theta, events.weight)
     )
     inside = estimator.region.contains_theta(theta)
-    score = np.asarray(estimator.score(x[inside], theta[inside]), np.float64)
+    with warnings.catch_warnings():
+        # Of events that were kept back, a few always lie beyond the range of x seen in training.
+        warnings.simplefilter("ignore", UserWarning)
+        score = np.asarray(estimator.score(x[inside], theta[inside]), np.float64)
     bias = measure_mean(score, theta[inside], weight[inside], about_zero=True)
     means = measure_mean(estimator.region.bound_x(x), theta, weight, about_zero=False)
     return dataclasses.replace(estimator, score_bias=bias, x_mean=means)
@@ -78,6 +82,7 @@ def measure_bias(estimator: Estimator, events: Events) -> Estimator:
     require_order(events.theta_names, estimator.theta_names, "theta")
     warn_few_effective(events.weight, "the events' weight")
     rows = np.linspace(0, len(events) - 1, min(len(events), MOST_EVENTS)).astype(np.int64)
+    estimator.warn_outside(read_rows(events.x, rows))
     found = measure_on_rows(estimator, events, rows)
     if found.score_bias is None:
         warn_user(
