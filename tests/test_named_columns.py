@@ -51,6 +51,12 @@ def calibrate(simulator: Simulator) -> object:
     return ist.calibrated_fit(ESTIMATOR, np.tile(X, (10, 1)), simulator=nearby, seed=1)
 
 
+def calibrate_limit(simulator: Simulator) -> object:
+    method = ist.CLs(calibration=ist.NearbySimulation(simulator, most_events=20_000))
+    x = np.tile(X, (10, 1))
+    return ist.upper_limit(ESTIMATOR, x, "a", method, background=-2.0, seed=1)
+
+
 def export(simulator: Simulator) -> object:
     templates = ist.Templates(ist.Simulated(simulator, seed=1, events=3000))
     return ist.to_pyhf(ist.observable(ESTIMATOR, THETA), templates, expected=100.0, poi="a")
@@ -67,6 +73,7 @@ LATER: dict[str, Callable[[Simulator], object]] = {
     "upper_limit with toys": lambda s: limit(s, 20),
     "to_pyhf": export,
     "calibrated_fit": calibrate,
+    "upper_limit with a calibration": calibrate_limit,
 }
 
 

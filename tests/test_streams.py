@@ -64,6 +64,12 @@ def calibrate(simulator: Recorder) -> object:
     return ist.calibrated_fit(ESTIMATOR, observe(400), simulator=nearby, seed=SEED)
 
 
+def calibrate_limit(simulator: Recorder) -> object:
+    nearby = ist.NearbySimulation(simulator, most_events=30_000)
+    method = ist.CLs(calibration=nearby)
+    return ist.upper_limit(ESTIMATOR, observe(400), "a", method, background=-2.0, seed=SEED)
+
+
 SIMULATIONS: dict[str, Callable[[Recorder], object]] = {
     "simulate": lambda s: ist.simulate(s, PRIOR, 25_000, seed=SEED),
     "draw KSE": lambda s: ist.draw(ist.KSE(ist.Delta(0.2)), s, PRIOR, 11_000, seed=SEED),
@@ -77,6 +83,7 @@ SIMULATIONS: dict[str, Callable[[Recorder], object]] = {
     "upper_limit with toys": lambda s: limit(s, 20),
     "to_pyhf": export,
     "calibrated_fit": calibrate,
+    "upper_limit with a calibration": calibrate_limit,
 }
 #: Functions that simulate the same numbers on purpose, at each of their points.
 REPEATS = {"to_pyhf"}
