@@ -340,14 +340,16 @@ def test_a_start_that_does_not_fit_is_refused(events: ist.Events, trained: ist.E
         ist.fit(events, MIRROR, start=trained, network=NETWORK, seed=1)
     with pytest.raises(ValueError, match="has 1 members, not 2"):
         ist.fit(events, MIRROR, start=trained, members=2, seed=1)
-    wide = ist.Events(x=np.zeros((50, 2)), theta=np.zeros((50, 1)))
+    wide = ist.Events(x=np.zeros((50, 2)), theta=np.tile([[0.0], [1.0]], (25, 1)))
     with pytest.raises(ValueError, match="1 observables and 1 parameters, the events 2 and 1"):
         ist.fit(wide, MIRROR, start=trained, seed=1)
 
 
 def test_columns_in_another_order_are_refused(trained: ist.Estimator) -> None:
     start = dataclasses.replace(trained, x_names=("a", "b"))
-    swapped = ist.Events(x=np.zeros((50, 2)), theta=np.zeros((50, 1)), x_names=("b", "a"))
+    swapped = ist.Events(
+        x=np.zeros((50, 2)), theta=np.tile([[0.0], [1.0]], (25, 1)), x_names=("b", "a")
+    )
     with pytest.raises(ValueError, match="the same in another order, b, a"):
         ist.fit(swapped, MIRROR, start=start, seed=1)
 

@@ -13,12 +13,14 @@ from ...inputs import (
     as_floats,
     as_names,
     as_rows,
+    as_seed,
     column_names,
     describe_missing,
     kind_of,
     require_order,
 )
-from ...world.priors.prior import AbstractPrior
+from ...streams import Purpose, Stream
+from ...world.priors.prior import AbstractPrior, draw_points
 from ..events import Events
 from .morphing import REACH, Morphing
 from .nuisance import Exponents
@@ -203,7 +205,7 @@ def _draw_theta(
                 f"{_in_brackets(known[morphing.dim :])}, and the prior is one of {prior.dim}: "
                 f"{', '.join(prior.names)}{remedy if prior.dim == morphing.dim else ''}."
             )
-        return prior.sample(n, seed=seed)
+        return draw_points(prior, n, Stream(as_seed(seed), Purpose.POOL_THETA))
     point = as_floats(prior, "prior")
     if point.shape != (dim,) or not np.isfinite(point).all():
         raise ValueError(

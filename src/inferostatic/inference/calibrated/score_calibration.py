@@ -16,7 +16,8 @@ from ...estimator.response_model import (
     safe_eigh,
 )
 from ...events.events import Events
-from ...inputs import kind_of
+from ...inputs import kind_of, require_order
+from ...weights import warn_few_effective
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
@@ -221,6 +222,9 @@ def _require_events(sets: tuple[Any, ...], score: AveragedScore) -> None:
         )
     shape = (len(score.estimators[0].x_names), len(score.names))
     for part in sets:
+        require_order(part.x_names, score.estimators[0].x_names, "the calibration events' x")
+        require_order(part.theta_names, score.names, "the calibration events' theta")
+        warn_few_effective(part.weight, "the calibration events' weight")
         if (part.x.shape[1], part.theta.shape[1]) != shape:
             raise ValueError(
                 f"calibration events must have {shape[0]} observables and {shape[1]} parameters "

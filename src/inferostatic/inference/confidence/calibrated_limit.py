@@ -18,6 +18,7 @@ from ...estimator.response_model import PolynomialCoordinates
 from ...events.events import Events
 from ...events.simulate import simulate_at
 from ...inputs import kind_of
+from ...streams import Purpose, Stream
 from ..calibrated.averaged_score import AveragedScore
 from ..calibrated.calibrated_fit import data_of, estimators_of, solve_calibrated
 from ..calibrated.mean_test import MeanTest, find_root
@@ -177,17 +178,22 @@ def _by_simulation(
     seed: int,
     progress_bar: bool | None,
 ) -> tuple[MeanTest, list[str]]:
+    (own,) = Stream(seed, Purpose.LIMIT_FIT).seeds(1)
     found, _ = solve_calibrated(
-        score, data, simulation=simulation, seed=seed, progress_bar=progress_bar
+        score, data, simulation=simulation, seed=own, progress_bar=progress_bar
     )
     data = data.clip_bounds(*simulation.find_walls(score), score.names)
     low, high, anchor = _find_box(found, data, index, background)
     count = int(max(LEAST_EVENTS, EVENTS_PER_OBSERVED * data.size))
     count = min(count, simulation.most_events)
-    rng = np.random.default_rng([seed, 1])
+    rng = Stream(seed, Purpose.LIMIT_POINTS).generator()
     points = rng.uniform(low, high, size=(count, len(low)))
     x = simulate_at(
-        simulation.simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar
+        simulation.simulator,
+        points,
+        Stream(seed, Purpose.LIMIT_EVENTS),
+        x_names=score.estimators[0].x_names,
+        progress_bar=progress_bar,
     )
     box = PolynomialCoordinates.of_box(low, high)
     expected = learn_nearby(score, box, points, x, FREE_DEGREE, score.clip(anchor))

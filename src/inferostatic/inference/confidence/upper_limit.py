@@ -6,8 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...events.simulate import simulate_at
-from ...inputs import Input, as_floats, as_rows, as_seed, kind_of, require_finite, warn_user
+from ...inputs import (
+    Input,
+    as_event_rows,
+    as_floats,
+    as_rows,
+    as_seed,
+    kind_of,
+    require_finite,
+    warn_user,
+)
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ...tables import format_table
 from ...world.simulator import require_simulator
 from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
@@ -310,10 +320,8 @@ def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -
         )
     sets = []
     for one, channel in zip(every, channels, strict=True):
-        x = as_floats(one, "asimov")
-        x = as_rows(
-            x[None] if x.ndim == 1 else x, "asimov", columns=len(channel.x_names), of="observables"
-        )
+        x = as_event_rows(one, channel.x_names, "asimov")
+        x = as_rows(x, "asimov", columns=len(channel.x_names), of="observables")
         require_finite(x, "asimov", "Give finite observables.")
         if len(x) == 0:
             raise ValueError("asimov has no rows; give the event that the background predicts.")
@@ -331,8 +339,9 @@ def _simulate_asimov(
         require_simulator(simulator)
         count = max(ASIMOV_LEAST, ASIMOV_TIMES * likelihood.data.x[number].shape[1])
         thetas = np.repeat(theta[list(channel.indices)][None], count, axis=0)
-        x = simulate_at(simulator, thetas, seed=seed + number, progress_bar=False)
-        sets.append(as_rows(x, "the simulator's x", columns=len(channel.x_names), of="observables"))
+        stream = Stream(seed, Purpose.ASIMOV, (number,))
+        names = channel.x_names
+        sets.append(simulate_at(simulator, thetas, stream, x_names=names, progress_bar=False))
         shares.append(expected[number] / count)
     note = (
         f"Asimov data: {sum(map(len, sets)):,} simulated events of weight {max(shares):.3g}; they "
@@ -354,7 +363,9 @@ def _toy_curves(
     maker = make_toy_maker(
         likelihood, observed.model, method.simulator, method.toys, method.pool, seed
     )
-    maker = dataclasses.replace(maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST)
+    maker = dataclasses.replace(
+        maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST, purpose=Purpose.LIMIT_TOYS
+    )
     fitter = ToyFitter(observed, maker)
     return ToyCurves(observed, fitter, background_theta, index, method), fitter
 

@@ -49,6 +49,7 @@ class Posterior:
         events: number of observed events.
         sampling: how it was done.
         grid: the tabulated density of the free parameters, if `ist.Grid` made it.
+        x_names: of the observables, unless there are several channels.
         bias: of the mean by the learned score, in posterior standard deviations; None where it was
             not measured.
     """
@@ -61,6 +62,7 @@ class Posterior:
     events: int
     sampling: Sampling
     grid: GridDensity | None = None
+    x_names: tuple[str, ...] = ()
     bias: LearnedBias | None = None
     _free: tuple[int, ...] = ()
 
@@ -165,6 +167,7 @@ def _assemble(
 ) -> Posterior:
     """The result with all parameters; fixed ones have no spread and no diagnostics."""
     free, size = np.flatnonzero(likelihood.free), len(likelihood.names)
+    channels = likelihood.model.channels
     mean, covariance = likelihood.low.copy(), np.zeros((size, size))
     mean[free], covariance[np.ix_(free, free)] = found.mean, found.covariance
     r_hat, ess = np.full(size, np.nan), np.full(size, np.nan)
@@ -181,6 +184,7 @@ def _assemble(
         events=likelihood.events,
         sampling=dataclasses.replace(found.sampling, r_hat=r_hat, ess=ess, remarks=remarks),
         grid=found.grid,
+        x_names=channels[0].x_names if len(channels) == 1 else (),
         bias=bias,
         _free=tuple(int(i) for i in free),
     )
