@@ -655,7 +655,7 @@ OBSERVABLES: dict[str, Case] = {
     "bins without errors": (
         lambda: choose_bins(np.zeros((500, 1)), max_relative_error=0),
         V,
-        "max_relative_error must be positive",
+        "max_relative_error must be a finite number above 0",
     ),
 }
 

@@ -154,8 +154,8 @@ class WeightedPool:
         theta = _draw_theta(prior, as_count(n, "n"), morphing, names, seed)
         nu = theta[:, morphing.dim :]
         reach = REACH_MARGIN * float(np.abs(nu).max()) if nu.size else 0.0
-        if reach == 0 and morphing.response is None:
-            reach = REACH
+        if reach == 0:
+            reach = REACH if morphing.response is None else morphing.response.reach
         morphing = morphing.with_sample(self.weights, self.nuisance, reach=reach)
         rows, weight = draw_rows(
             self.weights, theta, morphing, self.nuisance, seed=seed, show=progress_bar

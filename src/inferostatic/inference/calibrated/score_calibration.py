@@ -141,10 +141,10 @@ class ScoreCalibration:
         width = np.maximum(self.score.high - self.score.low, np.finfo(float).tiny)
         away = np.sum(np.square((np.clip(theta, low, high) - theta) / width), axis=1)
         count = min(max(int(np.sum(away == 0)), RANGE_EVENTS), len(theta), MOST_EVENTS)
-        order = np.random.default_rng(0).permutation(np.argsort(away, kind="stable")[:count])
+        order = np.argsort(away, kind="stable")[:count]
         theta, x, weight = theta[order], x[order], weight[order]
         score = self._score_unseen(order, x, anchor)
-        some = slice(0, SCATTER_EVENTS)
+        some = spread_rows(count, SCATTER_EVENTS)
         scattered = score[some] if len(self.events) == 1 else self.score(x[some], anchor)
         unit = _find_unit(theta[some], scattered, weight[some])
         mean = learn_mean(theta, score @ unit.T, _box(theta), degree=DEGREE, weight=weight)

@@ -179,6 +179,8 @@ def maximum_likelihood(
     load_iminuit()
     objective = _NegativeLogLikelihood(likelihood)
     problem = Problem(objective, likelihood.names, likelihood.low, likelihood.high)
+    for corner in (likelihood.low, likelihood.high):
+        likelihood.check_rates(corner)
     begins = problem.starts(start, starts)
     minuit, same = problem.lowest(begins)
     notes = [*likelihood.describe(), *likelihood.describe_rates(np.array(minuit.values))]

@@ -52,6 +52,7 @@ class Posterior:
         x_names: of the observables, unless there are several channels.
         bias: of the mean by the learned score, in posterior standard deviations; None where it was
             not measured.
+        notes: on that bias, and on how the events compare with simulated ones.
     """
 
     samples: np.ndarray
@@ -64,6 +65,7 @@ class Posterior:
     grid: GridDensity | None = None
     x_names: tuple[str, ...] = ()
     bias: LearnedBias | None = None
+    notes: tuple[str, ...] = ()
     _free: tuple[int, ...] = ()
 
     @property
@@ -93,7 +95,7 @@ class Posterior:
             "R-hat": ["-" if np.isnan(value) else f"{value:.3f}" for value in how.r_hat],
             "ESS": ["-" if np.isnan(value) else f"{value:.0f}" for value in how.ess],
         }
-        return "\n".join([repr(self), *format_table(columns), *how.remarks])
+        return "\n".join([repr(self), *format_table(columns), *how.remarks, *self.notes])
 
     def __repr__(self) -> str:
         """Mean and standard deviation of each parameter."""
@@ -174,7 +176,6 @@ def _assemble(
     r_hat[free], ess[free] = found.sampling.r_hat, found.sampling.ess
     inside = np.clip(mean, *likelihood.region)
     bias, notes = judge_result(likelihood, inside, covariance, cure=CURE)
-    remarks = (*remarks, *notes)
     return Posterior(
         samples=samples,
         log_prob=found.log_prob,
@@ -186,6 +187,7 @@ def _assemble(
         grid=found.grid,
         x_names=channels[0].x_names if len(channels) == 1 else (),
         bias=bias,
+        notes=tuple(notes),
         _free=tuple(int(i) for i in free),
     )
 
