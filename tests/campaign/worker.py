@@ -1,0 +1,46 @@
+"""The process in which cases run: `python -m campaign.worker PART FIRST EVERY`."""
+
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import jax
+
+from .outcomes import Outcome
+
+#: Bytes of addresses beyond those after the imports: a huge array fails at once.
+ADDRESSES = 8 << 30
+
+
+def tell(**message: object) -> None:
+    os.write(CHANNEL, (json.dumps(message) + "\n").encode())
+
+
+if __name__ == "__main__":
+    part, first, every = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    # What the library prints must not mix with the messages.
+    CHANNEL = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    cache = Path(__file__).parent.parent.parent / ".pytest_cache" / "compiled"
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    cases = importlib.import_module(f"campaign.{part}").cases()
+    if Path("/proc/self/statm").exists():
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, resource.RLIM_INFINITY))
+    for index in range(first, len(cases)):
+        # A prime step takes something of every target and of every input.
+        if index % every:
+            continue
+        name, run = cases[index]
+        tell(begins=name, index=index)
+        start = time.monotonic()
+        outcome: Outcome = run()
+        detail = f"{outcome.detail[:600]} ({time.monotonic() - start:.2f} s)"
+        tell(**{"class": outcome.kind, "detail": detail})
+    tell(ended=True)
