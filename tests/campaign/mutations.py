@@ -157,8 +157,8 @@ def places(header: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
     """Where the values of a header are."""
     if path:
         yield path
-    items = header.items() if isinstance(header, dict) else enumerate(header)
     if isinstance(header, dict | list):
+        items = header.items() if isinstance(header, dict) else enumerate(header)
         for key, value in items:
             yield from places(value, (*path, key))
 

@@ -140,7 +140,8 @@ def is_same(found: Mapping[str, Any], expected: Mapping[str, Any], rounding: flo
     """The same places, and as good as the same values."""
     if found.keys() != expected.keys():
         return False
-    return all(_equal(found[place], expected[place], rounding) for place in expected)
+    with np.errstate(all="ignore"):
+        return all(_equal(found[place], expected[place], rounding) for place in expected)
 
 
 def _equal(a: Any, b: Any, rounding: float) -> bool:
@@ -148,10 +149,11 @@ def _equal(a: Any, b: Any, rounding: float) -> bool:
         if a.shape != b.shape:
             return False
         if a.dtype.kind in "biufc" and b.dtype.kind in "biufc":
-            scale = rounding * (1 + np.nanmax(np.abs(b.astype(complex)), initial=0.0))
+            finite = np.abs(b[np.isfinite(b)]).astype(float)
+            scale = rounding * (1 + finite.max(initial=0.0)) if np.isfinite(finite).all() else 0.0
             return np.allclose(a, b, rtol=rounding, atol=scale, equal_nan=True)
         return bool(np.array_equal(a, b))
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+    if not isinstance(a, str) or not isinstance(b, str):
         return False
     return a == b or _without_digits(a) == _without_digits(b)
 

@@ -6,6 +6,8 @@ import os
 import resource
 import sys
 import time
+import traceback
+import warnings
 from pathlib import Path
 
 import jax
@@ -20,6 +22,10 @@ def tell(**message: object) -> None:
     os.write(CHANNEL, (json.dumps(message) + "\n").encode())
 
 
+def _place(error: Exception) -> str:
+    return str(traceback.extract_tb(error.__traceback__)[-1])
+
+
 if __name__ == "__main__":
     part, first, every = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     # What the library prints must not mix with the messages.
@@ -29,6 +35,7 @@ if __name__ == "__main__":
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    warnings.simplefilter("ignore")
     cases = importlib.import_module(f"campaign.{part}").cases()
     if Path("/proc/self/statm").exists():
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -40,7 +47,10 @@ if __name__ == "__main__":
         name, run = cases[index]
         tell(begins=name, index=index)
         start = time.monotonic()
-        outcome: Outcome = run()
+        try:
+            outcome = run()
+        except Exception as error:  # of the campaign itself, or of an answer that cannot be read
+            outcome = Outcome(name, "crash", f"{type(error).__name__}: {error} {_place(error)}")
         detail = f"{outcome.detail[:600]} ({time.monotonic() - start:.2f} s)"
         tell(**{"class": outcome.kind, "detail": detail})
     tell(ended=True)
