@@ -277,9 +277,7 @@ CHANGED: dict[str, Callable[[Any], Any]] = {
     "None inside": _table_form(lambda a: [*a[:-1].tolist(), [None] * a.shape[1]]),
     "frame of foreign names": _table_form(lambda a: _frame(a, lambda i: f"foreign{i}")),
     "frame with one name": _table_form(lambda a: _frame(a, lambda _: "x0")),
-    "frame in another order": _table_form(
-        lambda a: _frame(a, lambda i: f"x{a.shape[1] - 1 - i}")
-    ),
+    "frame in another order": _table_form(lambda a: _frame(a, lambda i: f"x{a.shape[1] - 1 - i}")),
     "frame with a text": _table_form(_with_text),
     "dictionary of columns": _table_form(lambda a: {f"x{i}": c for i, c in enumerate(a.T)}),
     "negative": _number_form(lambda v: -v),

@@ -23,7 +23,7 @@ PACKAGE = Path(inferostatic.__file__).parent
 #: Letters of a message, at least: what was expected, what came.
 SHORTEST_SENTENCE = 20
 #: Errors that say nothing even with a sentence.
-BARE = (AssertionError, KeyError, IndexError, AttributeError, RecursionError, StopIteration)
+BARE = (AssertionError, RecursionError, StopIteration, AttributeError)
 #: Relative difference between answers that are the same: models compute in float32.
 ROUNDING = 2e-4
 #: Depth to which results are compared.
@@ -93,7 +93,7 @@ def digest(thing: Any) -> dict[str, Any]:
 
 
 def _walk(thing: Any, path: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if thing is None or isinstance(thing, bool | str | bytes | Path):
+    if thing is None or isinstance(thing, bool | np.bool_ | str | bytes | Path):
         yield path, str(thing)
     elif isinstance(thing, int | float | complex | np.generic | np.ndarray | jax.Array):
         yield path, _as_array(thing)
@@ -118,7 +118,7 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), value) for i, value in enumerate(thing))
     elif dataclasses.is_dataclass(thing):
         fields = [field.name for field in dataclasses.fields(thing)]
-        yield from ((name, getattr(thing, name, None)) for name in fields)
+        yield from ((name, getattr(thing, name, None)) for name in fields if name != "seconds")
     elif type(thing).__module__.startswith("matplotlib"):
         for i, axes in enumerate(thing.axes):
             for j, line in enumerate(axes.get_lines()):

@@ -46,6 +46,14 @@ def data(value: Any, *more: str) -> Argument:
     return Argument(np.asarray(value, float), "data", frozenset(more))
 
 
+def vector(value: Any, *more: str) -> Argument:
+    return Argument(np.asarray(value, float), "vector", frozenset(more))
+
+
+def width(value: float) -> Argument:
+    return Argument(value, "vector", frozenset({"negative", "plus one half", *FUNCTIONS}))
+
+
 def number(value: Any, *more: str) -> Argument:
     return Argument(value, "number", frozenset(more))
 
@@ -82,7 +90,9 @@ SEED = Argument(1, "seed")
 BAR = Argument(False, "flag", frozenset({"None"}))
 
 
-def target(title: str, call: Callable[..., Any], /, *, heavy: bool = False, **arguments: Any) -> Target:
+def target(
+    title: str, call: Callable[..., Any], /, *, heavy: bool = False, **arguments: Any
+) -> Target:
     """Arguments that are no `Argument` are always the same."""
     varied = {k: v for k, v in arguments.items() if isinstance(v, Argument)}
     setup = {k: v for k, v in arguments.items() if k not in varied}
@@ -116,22 +126,53 @@ def on_square(u: Any) -> Any:
 def prior_targets() -> list[Target]:
     p = used
     return [
-        target("Uniform", lambda **k: p(ist.Uniform(**k)), low=data([0.0, -1.0]),
-               high=data([1.0, 1.0]), names=names("a", "b")),
-        target("Normal", lambda **k: p(ist.Normal(**k)), mean=data([0.0, -1.0]),
-               std=data([1.0, 2.0]), names=names("a", "b")),
-        target("TruncatedNormal", lambda **k: p(ist.TruncatedNormal(**k)), mean=data([0.0, -1.0]),
-               std=data([1.0, 2.0]), low=data([-2.0, -2.0]), high=data([2.0, 2.0]),
-               names=names("a", "b")),
-        target("Product", lambda **k: p(ist.Product(**k)),
-               parts=thing([ist.Uniform(0, 1), ist.Normal(0, 1)], "reversed", "twice", "first only"), names=names("a", "b")),
-        target("Discrete", lambda **k: (ist.Discrete(**k), ist.Discrete(**k).sample(4, seed=1)), points=data([[0.0, 1.0], [1.0, 2.0], [3.0, 0.5]]),
-               probability=data([0.2, 0.3, 0.5]), names=names("a", "b")),
-        target("CustomPrior", lambda **k: p(ist.CustomPrior(**k)), draw_one=function(draw_one),
-               log_density_of=function(log_density_of), low=data([0.0, 0.0]),
-               high=data([1.0, 1.0]), names=names("a", "b")),
+        target(
+            "Uniform",
+            lambda **k: p(ist.Uniform(**k)),
+            low=vector([0.0, -1.0]),
+            high=vector([1.0, 1.0]),
+            names=names("a", "b"),
+        ),
+        target(
+            "Normal",
+            lambda **k: p(ist.Normal(**k)),
+            mean=vector([0.0, -1.0]),
+            std=vector([1.0, 2.0]),
+            names=names("a", "b"),
+        ),
+        target(
+            "TruncatedNormal",
+            lambda **k: p(ist.TruncatedNormal(**k)),
+            mean=vector([0.0, -1.0]),
+            std=vector([1.0, 2.0]),
+            low=vector([-2.0, -2.0]),
+            high=vector([2.0, 2.0]),
+            names=names("a", "b"),
+        ),
+        target(
+            "Product",
+            lambda **k: p(ist.Product(**k)),
+            parts=thing([ist.Uniform(0, 1), ist.Normal(0, 1)], "reversed", "twice", "first only"),
+            names=names("a", "b"),
+        ),
+        target(
+            "Discrete",
+            lambda **k: (ist.Discrete(**k), ist.Discrete(**k).sample(4, seed=1)),
+            points=data([[0.0, 1.0], [1.0, 2.0], [3.0, 0.5]]),
+            probability=vector([0.2, 0.3, 0.5]),
+            names=names("a", "b"),
+        ),
+        target(
+            "CustomPrior",
+            lambda **k: p(ist.CustomPrior(**k)),
+            draw_one=function(draw_one),
+            log_density_of=function(log_density_of),
+            low=vector([0.0, 0.0]),
+            high=vector([1.0, 1.0]),
+            names=names("a", "b"),
+        ),
         target("Uniform.sample", PRIOR.sample, n=count(4), seed=SEED),
-        target("Uniform.log_prob", PRIOR.log_prob, theta=data(THETA[:5])),
+        target("Uniform.log_prob", PRIOR.log_prob, theta=data(THETA[:5], "without rows")),
     ]
 
 
@@ -142,20 +183,38 @@ def with_kernel(kernel: Any) -> Any:
 def kernel_targets() -> list[Target]:
     kernels = (ist.Delta, ist.Rectangular, ist.Triangular, ist.Epanechnikov)
     found = [
-        target(kind.__name__, lambda kind=kind, **k: with_kernel(kind(**k)), width=number(0.3))
+        target(kind.__name__, lambda kind=kind, **k: with_kernel(kind(**k)), width=width(0.3))
         for kind in kernels
     ]
     found += [
-        target("Delta (of arrays)", lambda **k: with_kernel(ist.Delta(**k)), width=data([0.3, 0.4])),
-        target("Gaussian", lambda **k: with_kernel(ist.Gaussian(**k)), width=number(0.3),
-               truncation=number(3.0, "None")),
-        target("CustomKernel", lambda **k: with_kernel(ist.CustomKernel(**k)), width=number(0.3),
-               draw_standard=function(draw_standard), second_moment=number(1 / 3),
-               largest=number(1.0), log_standard_density=function(on_square, "None")),
+        target(
+            "Delta (of arrays)", lambda **k: with_kernel(ist.Delta(**k)), width=vector([0.3, 0.4])
+        ),
+        target(
+            "Gaussian",
+            lambda **k: with_kernel(ist.Gaussian(**k)),
+            width=width(0.3),
+            truncation=number(3.0, "None"),
+        ),
+        target(
+            "CustomKernel",
+            lambda **k: with_kernel(ist.CustomKernel(**k)),
+            width=width(0.3),
+            draw_standard=function(draw_standard),
+            second_moment=number(1 / 3),
+            largest=number(1.0),
+            log_standard_density=function(on_square, "None"),
+        ),
         target("MultiScale", ist.MultiScale, smallest=number(0.02), largest=number(1.0)),
-        target("Factorised", ist.Factorised, alpha=function(lambda t: t), beta=function(lambda t: t)),
-        target("CustomPairs", ist.CustomPairs, draw_pair=function(lambda key: None, "None"),
-               draw_partner=Argument(None, "function")),
+        target(
+            "Factorised", ist.Factorised, alpha=function(lambda t: t), beta=function(lambda t: t)
+        ),
+        target(
+            "CustomPairs",
+            ist.CustomPairs,
+            draw_pair=function(lambda key: None, "None"),
+            draw_partner=Argument(None, "function"),
+        ),
     ]
     return found
 
@@ -164,19 +223,30 @@ KSE_KERNEL = ist.Delta(0.3)
 
 
 def method_targets() -> list[Target]:
-    reference = data([0.0, 0.0], "None")
+    reference = vector([0.0, 0.0], "None")
     pairs = thing(ist.Independent(), "None")
-    unit = data([1.0, 1.0], "None")
+    unit = vector([1.0, 1.0], "None")
     latent = {"reference": reference, "pairs": thing(None)}
     weighted = {"alpha": number(1.0), "unit": unit}
     return [
-        target("KCE", ist.KCE, candidates=thing(ist.MultiScale(), "None"), number=count(15),
-               latent=flag(value=False)),
+        target(
+            "KCE",
+            ist.KCE,
+            candidates=thing(ist.MultiScale(), "None"),
+            number=count(15),
+            latent=flag(value=False),
+        ),
         target("KLRE", ist.KLRE, kernel=thing(KSE_KERNEL), loss=thing(ist.Logistic(), "None")),
         target("KSE", ist.KSE, kernel=thing(KSE_KERNEL), difference=thing(ist.Sign(), "None")),
-        target("CARL", ist.CARL, reference=reference, pairs=thing(None), loss=thing(ist.Square(), "None")),
+        target(
+            "CARL",
+            ist.CARL,
+            reference=reference,
+            pairs=thing(None),
+            loss=thing(ist.Square(), "None"),
+        ),
         target("CARL of pairs", ist.CARL, pairs=pairs),
-        target("DCTR", ist.DCTR, reference=data([0.0, 0.0])),
+        target("DCTR", ist.DCTR, reference=vector([0.0, 0.0])),
         target("LatentLoss", ist.LatentLoss, loss=thing(ist.Square()), **latent),
         target("ALICE", ist.ALICE, **latent),
         target("ROLR", ist.ROLR, edge=number(10.0), **latent),
@@ -184,59 +254,157 @@ def method_targets() -> list[Target]:
         target("ALICES", ist.ALICES, **weighted, **latent),
         target("RASCAL", ist.RASCAL, edge=number(10.0), **weighted, **latent),
         target("SALLY", ist.SALLY, reference=reference, unit=unit),
-        target("SALLINO", ist.SALLINO, reference=data([0.0, 0.0]), unit=unit),
+        target("SALLINO", ist.SALLINO, reference=vector([0.0, 0.0]), unit=unit),
         target("SCANDAL", ist.SCANDAL, **weighted),
-        target("Mix", ist.Mix, methods=thing([(1.0, ist.KCE()), (0.5, ist.CARL())], "reversed", "twice", "first only")),
+        target(
+            "Mix",
+            ist.Mix,
+            methods=thing([(1.0, ist.KCE()), (0.5, ist.CARL())], "reversed", "twice", "first only"),
+        ),
         target("ROLRLoss", ist.ROLRLoss, edge=number(10.0)),
-        target("MEM", ist.MEM, latent_log_prob=function(lambda z, t: 0.0),
-               transfer=function(lambda x, z: 0.0, "None"), name=text("z"), samples=count(128)),
-        target("JointDensity", ist.JointDensity, function=function(lambda x, z, theta: 0.0), name=text("z")),
+        target(
+            "MEM",
+            ist.MEM,
+            latent_log_prob=function(lambda z, t: 0.0),
+            transfer=function(lambda x, z: 0.0, "None"),
+            name=text("z"),
+            samples=count(128),
+        ),
+        target(
+            "JointDensity",
+            ist.JointDensity,
+            function=function(lambda x, z, theta: 0.0),
+            name=text("z"),
+        ),
         target("JaxSimulator", ist.JaxSimulator, simulate_one=function(lambda theta, key: theta)),
-        target("Latent", ist.Latent, arrays=thing({"joint_score": THETA}),
-               joint=thing(None)),
+        target("Latent", ist.Latent, arrays=thing({"joint_score": THETA}), joint=thing(None)),
     ]
 
 
 def network_targets() -> list[Target]:
     features = thing(ist.Raw(), "None")
-    architecture = {"network": thing(ist.MLP((4,)), *FUNCTIONS), "x_features": features,
-                    "theta_features": thing(ist.Raw())}
+    architecture = {
+        "network": thing(ist.MLP((4,)), *FUNCTIONS),
+        "x_features": features,
+        "theta_features": thing(ist.Raw()),
+    }
     network = {"activation": function(jax.nn.silu), "initial": thing(ist.LecunNormal())}
     return [
-        target("MLP", ist.MLP, widths=Argument((8, 8), "object", frozenset({"empty list", "empty tuple", "range", "five numbers", "twice", "first only", "empty array", "set"})), output_bias=flag(value=True), **network),
-        target("Residual", ist.Residual, width=count(8), blocks=count(2), output_bias=flag(value=False), **network),
-        target("TwoTower", ist.TwoTower, size=count(8), x_network=thing(ist.MLP((4,)), *FUNCTIONS),
-               theta_network=thing(ist.MLP((4,)), *FUNCTIONS)),
-        target("MixtureFlow", ist.MixtureFlow, layers=count(1), components=count(4), width=count(8),
-               depth=count(2), activation=function(jax.nn.silu)),
-        target("ParticleSet", ist.ParticleSet, particles=count(2), features=count(2), size=count(8),
-               particle_network=thing(ist.MLP((4,)), *FUNCTIONS), join_network=thing(ist.MLP((4,)), *FUNCTIONS),
-               x_features=thing(None)),
-        target("PerParticle", ist.PerParticle, particles=count(2), features=count(2), padding=number(0.0),
-               mask=count(1, "None"), scaling=thing(ist.Standardised())),
+        target(
+            "MLP",
+            ist.MLP,
+            widths=Argument(
+                (8, 8),
+                "object",
+                frozenset(
+                    {
+                        "empty list",
+                        "empty tuple",
+                        "range",
+                        "five numbers",
+                        "twice",
+                        "first only",
+                        "empty array",
+                        "set",
+                    }
+                ),
+            ),
+            output_bias=flag(value=True),
+            **network,
+        ),
+        target(
+            "Residual",
+            ist.Residual,
+            width=count(8),
+            blocks=count(2),
+            output_bias=flag(value=False),
+            **network,
+        ),
+        target(
+            "TwoTower",
+            ist.TwoTower,
+            size=count(8),
+            x_network=thing(ist.MLP((4,)), *FUNCTIONS),
+            theta_network=thing(ist.MLP((4,)), *FUNCTIONS),
+        ),
+        target(
+            "MixtureFlow",
+            ist.MixtureFlow,
+            layers=count(1),
+            components=count(4),
+            width=count(8),
+            depth=count(2),
+            activation=function(jax.nn.silu),
+        ),
+        target(
+            "ParticleSet",
+            ist.ParticleSet,
+            particles=count(2),
+            features=count(2),
+            size=count(8),
+            particle_network=thing(ist.MLP((4,)), *FUNCTIONS),
+            join_network=thing(ist.MLP((4,)), *FUNCTIONS),
+            x_features=thing(None),
+        ),
+        target(
+            "PerParticle",
+            ist.PerParticle,
+            particles=count(2),
+            features=count(2),
+            padding=number(0.0),
+            mask=count(1, "None"),
+            scaling=thing(ist.Standardised()),
+        ),
         target("Quantile", ist.Quantile, segments=count(8)),
         target("Potential", ist.Potential, **architecture),
         target("DirectScore", ist.DirectScore, **architecture),
         target("DirectRatio", ist.DirectRatio, **architecture),
-        target("Flow", ist.Flow, **architecture | {"network": thing(ist.MixtureFlow(), *FUNCTIONS)}),
+        target(
+            "Flow", ist.Flow, **architecture | {"network": thing(ist.MixtureFlow(), *FUNCTIONS)}
+        ),
         target("Cosine", ist.Cosine, final=number(0.1), warm_up=number(0.02)),
-        target("Setting", ist.Setting, method=thing(ist.KCE(), "None"), network=thing(ist.MLP((4,)), "None", *FUNCTIONS),
-               training=thing(ist.Training()), members=count(1), name=text("a", "None")),
+        target(
+            "Setting",
+            ist.Setting,
+            method=thing(ist.KCE(), "None"),
+            network=thing(ist.MLP((4,)), "None", *FUNCTIONS),
+            training=thing(ist.Training()),
+            members=count(1),
+            name=text("a", "None"),
+        ),
         training_target(),
     ]
 
 
-FUNCTIONS = ("function of nothing", "function of rubbish", "function of NaN", "function of another shape")
+FUNCTIONS = (
+    "function of nothing",
+    "function of rubbish",
+    "function of NaN",
+    "function of another shape",
+)
 
 
 def training_target() -> Target:
     return target(
-        "Training", ist.Training, epochs=count(3, "None"), batch_size=count(10, "None"),
-        learning_rate=number(0.01), schedule=thing(ist.Constant()), weight_decay=number(0.1, "None"),
-        clip=number(1.0, "None"), beta1=number(0.9), beta2=number(0.99), epsilon=number(1e-8),
-        validation_fraction=number(0.1), test_fraction=number(0.1), patience=count(3, "None"),
-        keep_best=flag(value=True), choose=flag(True, "None"), centre=flag(True, "None"),
-        shared_batches=flag(value=True), progress_bar=BAR,
+        "Training",
+        ist.Training,
+        epochs=count(3, "None"),
+        batch_size=count(10, "None"),
+        learning_rate=number(0.01),
+        schedule=thing(ist.Constant()),
+        weight_decay=number(0.1, "None"),
+        clip=number(1.0, "None"),
+        beta1=number(0.9),
+        beta2=number(0.99),
+        epsilon=number(1e-8),
+        validation_fraction=number(0.1),
+        test_fraction=number(0.1),
+        patience=count(3, "None"),
+        keep_best=flag(value=True),
+        choose=flag(True, "None"),
+        centre=flag(True, "None"),
+        shared_batches=flag(value=True),
+        progress_bar=BAR,
     )
 
 
@@ -257,37 +425,156 @@ POOL = ist.WeightedPool(POOL_X, POOL_WEIGHTS, MORPHING)
 
 def event_targets() -> list[Target]:
     return [
-        target("Events", ist.Events, x=data(X[:20]), theta=data(THETA[:20]),
-               weight=data(np.linspace(1, 2, 20), "None"), latent=thing({"joint_score": THETA[:20]}, "None", "empty dictionary"),
-               prior=thing(PRIOR, "None"), x_names=names("p", "q"), theta_names=names(*NAMES)),
-        target("Events.concatenate", ist.Events.concatenate, parts=thing([EVENTS[:5], EVENTS[5:9]], "twice", "reversed", "first only"),
-               prior=thing(PRIOR, "None")),
+        target(
+            "Events",
+            ist.Events,
+            x=data(X[:20]),
+            theta=data(THETA[:20]),
+            weight=data(np.linspace(1, 2, 20), "None"),
+            latent=thing({"joint_score": THETA[:20]}, "None", "empty dictionary"),
+            prior=thing(PRIOR, "None"),
+            x_names=names("p", "q"),
+            theta_names=names(*NAMES),
+        ),
+        target(
+            "Events.concatenate",
+            ist.Events.concatenate,
+            parts=thing([EVENTS[:5], EVENTS[5:9]], "twice", "reversed", "first only"),
+            prior=thing(PRIOR, "None"),
+        ),
         target("Events[]", EVENTS.__getitem__, **positional(EVENTS.__getitem__, data_index())),
-        target("simulate", ist.simulate, simulator=simulating(), prior=thing(PRIOR, "five numbers", "0-d array", "0", "-1", "3", "0.25", "-2.5", "range", "an array like JAX"), n=count(20), seed=SEED, progress_bar=BAR),
-        target("draw", ist.draw, method=thing(ist.CARL()), simulator=simulating(), prior=thing(PRIOR), n=count(8), seed=SEED, progress_bar=BAR),
-        target("Morphing", ist.Morphing, powers=data(MORPHING.powers), benchmarks=data(BENCHMARKS),
-               rates=data(np.ones(6), "None"), nuisances=count(0), response=thing(None)),
-        target("Morphing.of_degree", ist.Morphing.of_degree, degree=count(2), benchmarks=data(BENCHMARKS),
-               highest=thing(None, "3"), rates=data(np.ones(6), "None"), nuisances=count(0)),
+        target(
+            "simulate",
+            ist.simulate,
+            simulator=simulating(),
+            prior=thing(
+                PRIOR,
+                "five numbers",
+                "0-d array",
+                "0",
+                "-1",
+                "3",
+                "0.25",
+                "-2.5",
+                "range",
+                "an array like JAX",
+            ),
+            n=count(20),
+            seed=SEED,
+            progress_bar=BAR,
+        ),
+        target(
+            "draw",
+            ist.draw,
+            method=thing(ist.CARL()),
+            simulator=simulating(),
+            prior=thing(PRIOR),
+            n=count(8),
+            seed=SEED,
+            progress_bar=BAR,
+        ),
+        target(
+            "Morphing",
+            ist.Morphing,
+            powers=data(MORPHING.powers),
+            benchmarks=data(BENCHMARKS),
+            rates=data(np.ones(6), "None"),
+            nuisances=count(0),
+            response=thing(None),
+        ),
+        target(
+            "Morphing.of_degree",
+            ist.Morphing.of_degree,
+            degree=count(2),
+            benchmarks=data(BENCHMARKS),
+            highest=thing(None, "3"),
+            rates=data(np.ones(6), "None"),
+            nuisances=count(0),
+        ),
         target("Morphing.weights_at", MORPHING.weights_at, theta=data(POINT / 2)),
-        target("Morphing.rate", ist.Morphing.of_degree(2, BENCHMARKS, rates=POOL_WEIGHTS.sum(0)).rate, theta=data(POINT / 2)),
+        target(
+            "Morphing.rate",
+            ist.Morphing.of_degree(2, BENCHMARKS, rates=POOL_WEIGHTS.sum(0)).rate,
+            theta=data(POINT / 2),
+        ),
         target("Morphing.components", MORPHING.components, weights=data(POOL_WEIGHTS)),
-        target("Morphing.check", MORPHING.check, weights=data(POOL_WEIGHTS), theta=data(BENCHMARKS[:2] / 2)),
-        target("Morphing.with_sample", MORPHING.with_sample, weights=data(POOL_WEIGHTS), nuisance=thing(None), reach=number(5.0)),
-        target("Morphing.latent", MORPHING.latent, weights=data(POOL_WEIGHTS), theta=data(np.full((200, 2), 0.1), "None"), nuisance=thing(None)),
-        target("WeightedPool", ist.WeightedPool, x=data(POOL_X), weights=data(POOL_WEIGHTS), morphing=thing(MORPHING, "None"), nuisance=thing(None),
-               x_names=names("p", "q"), weight_names=names(*"abcdef"), theta_names=names("g", "h")),
-        target("WeightedPool.events", POOL.events, prior=thing(ist.Uniform([-0.5, -0.5], [0.5, 0.5])), n=count(20), seed=SEED, morphing=thing(None), progress_bar=BAR),
-        target("nuisance_exponents", ist.nuisance_exponents, nominal=data(np.linspace(1, 2, 9)), up=data(np.linspace(1.1, 2.1, 9)[None]),
-               down=data(np.linspace(0.9, 1.9, 9)[None], "None")),
-        target("pad_particles", ist.pad_particles, events=thing([[[1.0, 2.0]], [], [[3.0, 4.0], [5.0, 6.0]]], "twice", "reversed", "first only"), particles=count(2),
-               names=names("pt", "eta"), event=data([[1.0], [2.0], [3.0]], "None"), padding=number(0.0), truncate=flag(value=False)),
+        target(
+            "Morphing.check",
+            MORPHING.check,
+            weights=data(POOL_WEIGHTS),
+            theta=data(BENCHMARKS[:2] / 2),
+        ),
+        target(
+            "Morphing.with_sample",
+            MORPHING.with_sample,
+            weights=data(POOL_WEIGHTS),
+            nuisance=thing(None),
+            reach=number(5.0),
+        ),
+        target(
+            "Morphing.latent",
+            MORPHING.latent,
+            weights=data(POOL_WEIGHTS),
+            theta=data(np.full((200, 2), 0.1), "None"),
+            nuisance=thing(None),
+        ),
+        target(
+            "WeightedPool",
+            ist.WeightedPool,
+            x=data(POOL_X),
+            weights=data(POOL_WEIGHTS),
+            morphing=thing(MORPHING, "None"),
+            nuisance=thing(None),
+            x_names=names("p", "q"),
+            weight_names=names(*"abcdef"),
+            theta_names=names("g", "h"),
+        ),
+        target(
+            "WeightedPool.events",
+            POOL.events,
+            prior=thing(ist.Uniform([-0.5, -0.5], [0.5, 0.5])),
+            n=count(20),
+            seed=SEED,
+            morphing=thing(None),
+            progress_bar=BAR,
+        ),
+        target(
+            "nuisance_exponents",
+            ist.nuisance_exponents,
+            nominal=data(np.linspace(1, 2, 9)),
+            up=data(np.linspace(1.1, 2.1, 9)[None]),
+            down=data(np.linspace(0.9, 1.9, 9)[None], "None"),
+        ),
+        target(
+            "pad_particles",
+            ist.pad_particles,
+            events=thing(
+                [[[1.0, 2.0]], [], [[3.0, 4.0], [5.0, 6.0]]], "twice", "reversed", "first only"
+            ),
+            particles=count(2),
+            names=names("pt", "eta"),
+            event=data([[1.0], [2.0], [3.0]], "None"),
+            padding=number(0.0),
+            truncate=flag(value=False),
+        ),
         *reader_targets(),
     ]
 
 
 def data_index() -> Argument:
-    taken = {"slice", "True", "False", "0", "-1", "3", "empty list", "range", "five numbers", "Ellipsis", "two texts"}
+    taken = {
+        "slice",
+        "True",
+        "False",
+        "0",
+        "-1",
+        "3",
+        "empty list",
+        "range",
+        "five numbers",
+        "Ellipsis",
+        "two texts",
+    }
     return Argument(slice(0, 5), "object", frozenset(taken))
 
 
@@ -354,13 +641,50 @@ def reader_targets() -> list[Target]:
     samples = DATA / "madminer"
     observables = thing({"pt": pt})
     return [
-        target("read_lhe", ist.read_lhe, path=a_path("events.lhe"), observables=observables, theta=data([0.5]), prior=thing(None), theta_names=names("g")),
-        target("read_lhe_weights", ist.read_lhe_weights, path=a_path("events.lhe"), observables=observables, weights=thing(["sm", "up"], "reversed", "None", "first only")),
-        target("read_root", ist.read_root, path=a_path("events.root"), tree=text("tree"), x=thing(["met"]), theta=thing(["mass"], "five numbers", "0-d array", "range", "an array like JAX"), weight=text("w", "None"), prior=thing(None)),
+        target(
+            "read_lhe",
+            ist.read_lhe,
+            path=a_path("events.lhe"),
+            observables=observables,
+            theta=data([0.5]),
+            prior=thing(None),
+            theta_names=names("g"),
+        ),
+        target(
+            "read_lhe_weights",
+            ist.read_lhe_weights,
+            path=a_path("events.lhe"),
+            observables=observables,
+            weights=thing(["sm", "up"], "reversed", "None", "first only"),
+        ),
+        target(
+            "read_root",
+            ist.read_root,
+            path=a_path("events.root"),
+            tree=text("tree"),
+            x=thing(["met"]),
+            theta=thing(["mass"], "five numbers", "0-d array", "range", "an array like JAX"),
+            weight=text("w", "None"),
+            prior=thing(None),
+        ),
         target("read_madminer", ist.read_madminer, path=Argument(samples / "toy.h5", "path")),
-        target("read_madminer_samples", ist.read_madminer_samples, folder=Argument(samples, "path"), name=text("ratio"), scored=flag(value=False), prior=thing(None),
-               x_names=names("z0", "z1", "s"), theta_names=names("g", "h")),
-        target("load", ist.load, path=a_path("model.isn"), network=thing(None), supplied=thing({}, "None", "{'p': 1}", "{'theta0': 'p'}")),
+        target(
+            "read_madminer_samples",
+            ist.read_madminer_samples,
+            folder=Argument(samples, "path"),
+            name=text("ratio"),
+            scored=flag(value=False),
+            prior=thing(None),
+            x_names=names("z0", "z1", "s"),
+            theta_names=names("g", "h"),
+        ),
+        target(
+            "load",
+            ist.load,
+            path=a_path("model.isn"),
+            network=thing(None),
+            supplied=thing({}, "None", "{'p': 1}", "{'theta0': 'p'}"),
+        ),
         target("Estimator.save", save_to, path=a_path("saved.isn")),
     ]
 
@@ -383,7 +707,14 @@ def numpyro_target() -> Target:
         found = ist.from_numpyro(**k)
         return found(np.zeros((3, 2)), np.random.default_rng(1))
 
-    return target("from_numpyro", call, model=function(model), parameters=thing(["spread", "centre"], "reversed"), observed=thing(["y"]), arguments=thing({"groups": 3}))
+    return target(
+        "from_numpyro",
+        call,
+        model=function(model),
+        parameters=thing(["spread", "centre"], "reversed"),
+        observed=thing(["y"]),
+        arguments=thing({"groups": 3}),
+    )
 
 
 # --- Estimators ----------------------------------------------------------------------------------
@@ -406,20 +737,62 @@ def estimator_targets() -> list[Target]:
     found = [
         target("Estimator.potential", EXACT.potential, x=x, theta=theta, memory_mb=MEMORY),
         target("Estimator.score", EXACT.score, x=x, theta=theta, memory_mb=MEMORY),
-        target("Estimator.log_ratio", EXACT.log_ratio, x=x, theta0=theta, theta1=theta1, memory_mb=MEMORY),
-        target("Estimator.potential_grid", EXACT.potential_grid, x=x, thetas=theta, memory_mb=MEMORY),
-        target("Estimator.spread", EXACT.spread, x=x, theta=theta, theta1=Argument(THETA[6:12], "data", frozenset({"None"})), memory_mb=MEMORY),
+        target(
+            "Estimator.log_ratio",
+            EXACT.log_ratio,
+            x=x,
+            theta0=theta,
+            theta1=theta1,
+            memory_mb=MEMORY,
+        ),
+        target(
+            "Estimator.potential_grid", EXACT.potential_grid, x=x, thetas=theta, memory_mb=MEMORY
+        ),
+        target(
+            "Estimator.spread",
+            EXACT.spread,
+            x=x,
+            theta=theta,
+            theta1=Argument(THETA[6:12], "data", frozenset({"None"})),
+            memory_mb=MEMORY,
+        ),
         target("ScoreEstimator.score", SCORE.score, x=x, theta=theta, memory_mb=MEMORY),
         target("ScoreEstimator.spread", SCORE.spread, x=x, theta=theta, memory_mb=MEMORY),
-        target("RatioEstimator.log_ratio", RATIO.log_ratio, x=x, theta0=theta, theta1=theta1, memory_mb=MEMORY),
-        target("RatioEstimator.spread", RATIO.spread, x=x, theta0=theta, theta1=theta1, memory_mb=MEMORY),
-        target("forward_score", ist.forward_score, model=thing(member()), x=data(X[0]), theta=data(THETA[0])),
+        target(
+            "RatioEstimator.log_ratio",
+            RATIO.log_ratio,
+            x=x,
+            theta0=theta,
+            theta1=theta1,
+            memory_mb=MEMORY,
+        ),
+        target(
+            "RatioEstimator.spread",
+            RATIO.spread,
+            x=x,
+            theta0=theta,
+            theta1=theta1,
+            memory_mb=MEMORY,
+        ),
+        target(
+            "forward_score",
+            ist.forward_score,
+            model=thing(member()),
+            x=data(X[0]),
+            theta=data(THETA[0]),
+        ),
     ]
     density = load_stored("nde")
     at = np.zeros((3, len(density.theta_names)))
     seen = density.sample(at, seed=1)
     found += [
-        target("DensityEstimator.log_prob", density.log_prob, x=data(seen), theta=data(at), memory_mb=MEMORY),
+        target(
+            "DensityEstimator.log_prob",
+            density.log_prob,
+            x=data(seen),
+            theta=data(at),
+            memory_mb=MEMORY,
+        ),
         target("DensityEstimator.sample", density.sample, theta=data(at), seed=SEED),
     ]
     element = load_stored("mem")
@@ -427,7 +800,14 @@ def estimator_targets() -> list[Target]:
     x1, t1 = np.full((2, len(element.x_names)), 0.1), np.full((2, len(element.theta_names)), 0.2)
     found += [
         target("MatrixElement.log_prob", element.log_prob, x=data(x1), theta=data(t1), **z),
-        target("MatrixElement.log_ratio", element.log_ratio, x=data(x1), theta0=data(t1), theta1=data(-t1), **z),
+        target(
+            "MatrixElement.log_ratio",
+            element.log_ratio,
+            x=data(x1),
+            theta0=data(t1),
+            theta1=data(-t1),
+            **z,
+        ),
         target("MatrixElement.score", element.score, x=data(x1), theta=data(t1), **z),
     ]
     return found
@@ -437,7 +817,12 @@ def member() -> Any:
     """The model of one member."""
     from inferostatic.models.members import with_network
 
-    return with_network(EXACT_SAVED.model, jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, EXACT_SAVED.model.network))
+    return with_network(
+        EXACT_SAVED.model,
+        jax.tree.map(
+            lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, EXACT_SAVED.model.network
+        ),
+    )
 
 
 @functools.cache
@@ -453,15 +838,84 @@ def fit_targets() -> list[Target]:
     fixed = {"network": thing(ist.MLP((4,))), "training": thing(TRAINING)}
     few = EVENTS[:200]
     return [
-        target("fit", ist.fit, heavy=True, events=thing(few), method=method, members=count(1), start=thing(None), seed=SEED, **fixed),
-        target("fit with an activation", lambda activation: small_fit(network=ist.MLP((4,), activation=activation)), heavy=True, activation=Argument(jax.nn.silu, "simulator")),
-        target("fit with a width", lambda width: small_fit(method=ist.KSE(ist.Delta(width))), heavy=True, width=number(0.3)),
-        target("cross_fit", ist.cross_fit, heavy=True, events=thing(few), method=method, folds=count(2), seed=SEED, network=ist.MLP((4,)), training=TRAINING),
-        target("compare", ist.compare, heavy=True, events=thing(few), settings=thing([SETTING, SETTING]), seed=SEED),
-        target("choose_width", ist.choose_width, heavy=True, estimator=thing(EXACT), events=thing(EVENTS), kernel=kernel, widths=data([0.2, 0.4]), prior=thing(None), n=thing(None), drawn=flag(value=False), seed=SEED),
-        target("centre", ist.centre, heavy=True, estimator=thing(EXACT_SAVED), events=thing(EVENTS), seed=SEED),
-        target("centring_report", ist.centring_report, heavy=True, estimator=thing(EXACT), events=thing(EVENTS), seed=SEED),
-        target("measure_bias", ist.measure_bias, heavy=True, estimator=thing(EXACT), events=thing(EVENTS)),
+        target(
+            "fit",
+            ist.fit,
+            heavy=True,
+            events=thing(few),
+            method=method,
+            members=count(1),
+            start=thing(None),
+            seed=SEED,
+            **fixed,
+        ),
+        target(
+            "fit with an activation",
+            lambda activation: small_fit(network=ist.MLP((4,), activation=activation)),
+            heavy=True,
+            activation=Argument(jax.nn.silu, "simulator"),
+        ),
+        target(
+            "fit with a width",
+            lambda width: small_fit(method=ist.KSE(ist.Delta(width))),
+            heavy=True,
+            width=number(0.3),
+        ),
+        target(
+            "cross_fit",
+            ist.cross_fit,
+            heavy=True,
+            events=thing(few),
+            method=method,
+            folds=count(2),
+            seed=SEED,
+            network=ist.MLP((4,)),
+            training=TRAINING,
+        ),
+        target(
+            "compare",
+            ist.compare,
+            heavy=True,
+            events=thing(few),
+            settings=thing([SETTING, SETTING]),
+            seed=SEED,
+        ),
+        target(
+            "choose_width",
+            ist.choose_width,
+            heavy=True,
+            estimator=thing(EXACT),
+            events=thing(EVENTS),
+            kernel=kernel,
+            widths=data([0.2, 0.4]),
+            prior=thing(None),
+            n=thing(None),
+            drawn=flag(value=False),
+            seed=SEED,
+        ),
+        target(
+            "centre",
+            ist.centre,
+            heavy=True,
+            estimator=thing(EXACT_SAVED),
+            events=thing(EVENTS),
+            seed=SEED,
+        ),
+        target(
+            "centring_report",
+            ist.centring_report,
+            heavy=True,
+            estimator=thing(EXACT),
+            events=thing(EVENTS),
+            seed=SEED,
+        ),
+        target(
+            "measure_bias",
+            ist.measure_bias,
+            heavy=True,
+            estimator=thing(EXACT),
+            events=thing(EVENTS),
+        ),
     ]
 
 
@@ -493,62 +947,308 @@ def inference_targets() -> list[Target]:
     found_calibrated = ist.calibrated_fit(LIKELIHOOD, events=calibration)
     level = number(0.9, "None")
     targets = [
-        target("Likelihood", lambda **k: (lambda one: (one.value(POINT / 2), one.gradient(POINT / 2)))(ist.Likelihood(**k)), estimator=thing(EXACT), x=data(SEEN), weight=data(WEIGHT, "None"), rate=function(total_rate, "None"),
-               constraints=one_of({NAMES[0]: (0.0, 1.0)}), fixed=one_of({}), bounds=one_of({NAMES[1]: (-2.0, 2.0)})),
-        target("Likelihood of a rate", lambda rate: ist.Likelihood(EXACT, SEEN, rate=rate).value(POINT), rate=Argument(total_rate, "simulator", frozenset({"None"}))),
-        target("Likelihood.fix", lambda value: ist.Likelihood(EXACT, SEEN).fix(**{NAMES[0]: value}).value(POINT), value=number(0.5)),
-        target("Likelihood.bound", lambda value: ist.maximum_likelihood(ist.Likelihood(EXACT, SEEN).bound(**{NAMES[0]: value})).theta, value=thing((-1.0, 1.0))),
-        target("Likelihood.constrain", lambda value: ist.Likelihood(EXACT, SEEN).constrain(**{NAMES[0]: value}).value(POINT), value=thing((0.0, 1.0))),
-        *(target(f"Likelihood.{name}", getattr(LIKELIHOOD, name), theta=theta)
-          for name in ("value", "gradient", "hessian", "value_and_gradient", "per_event", "scores", "gradient_covariance")),
+        target(
+            "Likelihood",
+            lambda **k: (lambda one: (one.value(POINT / 2), one.gradient(POINT / 2)))(
+                ist.Likelihood(**k)
+            ),
+            estimator=thing(EXACT),
+            x=data(SEEN),
+            weight=data(WEIGHT, "None"),
+            rate=function(total_rate, "None"),
+            constraints=one_of({NAMES[0]: (0.0, 1.0)}),
+            fixed=one_of({}),
+            bounds=one_of({NAMES[1]: (-2.0, 2.0)}),
+        ),
+        target(
+            "Likelihood of a rate",
+            lambda rate: ist.Likelihood(EXACT, SEEN, rate=rate).value(POINT),
+            rate=Argument(total_rate, "simulator", frozenset({"None"})),
+        ),
+        target(
+            "Likelihood.fix",
+            lambda value: ist.Likelihood(EXACT, SEEN).fix(**{NAMES[0]: value}).value(POINT),
+            value=number(0.5),
+        ),
+        target(
+            "Likelihood.bound",
+            lambda value: (
+                ist.maximum_likelihood(ist.Likelihood(EXACT, SEEN).bound(**{NAMES[0]: value})).theta
+            ),
+            value=thing((-1.0, 1.0)),
+        ),
+        target(
+            "Likelihood.constrain",
+            lambda value: ist.Likelihood(EXACT, SEEN).constrain(**{NAMES[0]: value}).value(POINT),
+            value=thing((0.0, 1.0)),
+        ),
+        *(
+            target(f"Likelihood.{name}", getattr(LIKELIHOOD, name), theta=theta)
+            for name in (
+                "value",
+                "gradient",
+                "hessian",
+                "value_and_gradient",
+                "per_event",
+                "scores",
+                "gradient_covariance",
+            )
+        ),
         target("Likelihood.values", LIKELIHOOD.values, thetas=data(THETA[:3])),
-        target("maximum_likelihood", ist.maximum_likelihood, likelihood=likelihood, start=start, starts=count(1), minos=flag(value=False), throw=flag(value=True)),
-        target("maximum_likelihood of events", lambda estimator, x: ist.maximum_likelihood(estimator, x), estimator=thing(EXACT), x=data(SEEN)),
-        *(target(f"maximum_likelihood of {name}", lambda name=name, **k: ist.maximum_likelihood(EXACT, SEEN, **k), **{name: argument})
-          for name, argument in {"weight": data(WEIGHT, "None"), "fixed": one_of({NAMES[0]: 0.5}), "bounds": one_of({NAMES[0]: (-1.0, 1.0)}), "constraints": one_of({NAMES[0]: (0.0, 1.0)})}.items()),
-        target("MaximumLikelihood.interval", found_fit.interval, **{k: level for k in _arguments(found_fit.interval)} ) if hasattr(found_fit, "interval") else None,
-        target("cross_entropy_fit", ist.cross_entropy_fit, likelihood=likelihood, reference=data(SIMULATED), start=start, starts=count(1), throw=flag(value=True)),
-        target("posterior", ist.posterior, likelihood=likelihood, prior=thing(PRIOR, "None"), method=thing(ist.Grid(draws=50), "None"), seed=SEED, progress_bar=BAR),
-        target("posterior by importance", lambda **k: ist.posterior(LIKELIHOOD, method=ist.Importance(**k), seed=1), draws=count(60)),
+        target(
+            "maximum_likelihood",
+            ist.maximum_likelihood,
+            likelihood=likelihood,
+            start=start,
+            starts=count(1),
+            minos=flag(value=False),
+            throw=flag(value=True),
+        ),
+        target(
+            "maximum_likelihood of events",
+            lambda estimator, x: ist.maximum_likelihood(estimator, x),
+            estimator=thing(EXACT),
+            x=data(SEEN),
+        ),
+        target(
+            "MaximumLikelihood.interval",
+            found_fit.interval,
+            **{k: level for k in _arguments(found_fit.interval)},
+        )
+        if hasattr(found_fit, "interval")
+        else None,
+        target(
+            "cross_entropy_fit",
+            ist.cross_entropy_fit,
+            likelihood=likelihood,
+            reference=thing(AT_POINT),
+            start=start,
+            starts=count(1),
+            throw=flag(value=True),
+        ),
+        target(
+            "posterior",
+            ist.posterior,
+            likelihood=likelihood,
+            prior=thing(PRIOR, "None"),
+            method=thing(ist.Grid(draws=50), "None"),
+            seed=SEED,
+            progress_bar=BAR,
+        ),
+        target(
+            "posterior by importance",
+            lambda **k: ist.posterior(LIKELIHOOD, method=ist.Importance(**k), seed=1),
+            draws=count(60),
+        ),
         target("Grid", ist.Grid, draws=count(60)),
         target("NUTS", ist.NUTS, draws=count(60), chains=count(2)),
         target("Posterior.interval", found_posterior.interval, level=number(0.9)),
-        target("confidence_set", ist.confidence_set, likelihood=likelihood, method=thing(ist.Wilks(), "None"), parameters=thing([0], "None", "0", "-1", "False", "True", "list of it"), grid=data(np.linspace(-2, 2, 9)[:, None], "None", "transposed"), level=number(0.9), seed=SEED, progress_bar=BAR),
+        target(
+            "confidence_set",
+            ist.confidence_set,
+            likelihood=likelihood,
+            method=thing(ist.Wilks(), "None"),
+            parameters=thing([0], "None", "0", "-1", "False", "True", "list of it"),
+            grid=data(np.linspace(-2, 2, 9)[:, None], "None", "transposed"),
+            level=number(0.9),
+            seed=SEED,
+            progress_bar=BAR,
+        ),
         target("ConfidenceSet.interval", found_set.interval, level=level),
         target("ConfidenceSet.accepted", found_set.accepted, level=level),
         target("ConfidenceSet.hull", found_set.hull, level=level),
         target("ConfidenceSet.p_value_at", found_set.p_value_at, theta=data([0.5])),
         target("ConfidenceSet.contains", found_set.contains, theta=data([0.5]), level=level),
-        target("Neyman", ist.Neyman, simulator=simulating(), toys=count(50), pool=count(1000, "None")),
-        target("confidence_set by Neyman", lambda simulator: ist.confidence_set(LIKELIHOOD, ist.Neyman(simulator, toys=20, pool=300), parameters=[0], grid=np.array([[0.0], [0.5]]), seed=1), heavy=True, simulator=simulating()),
-        target("upper_limit", ist.upper_limit, likelihood=likelihood, parameter=Argument(0, "object", frozenset({"-1", "True", "False"})), method=thing(LIMIT), level=number(0.95), background=number(-3.0, "None"), scan=thing(None, "range", "five numbers"), seed=SEED, progress_bar=BAR),
+        target(
+            "Neyman", ist.Neyman, simulator=simulating(), toys=count(50), pool=count(1000, "None")
+        ),
+        target(
+            "confidence_set by Neyman",
+            lambda simulator: ist.confidence_set(
+                LIKELIHOOD,
+                ist.Neyman(simulator, toys=20, pool=300),
+                parameters=[0],
+                grid=np.array([[0.0], [0.5]]),
+                seed=1,
+            ),
+            heavy=True,
+            simulator=simulating(),
+        ),
+        target(
+            "upper_limit",
+            ist.upper_limit,
+            likelihood=likelihood,
+            parameter=Argument(0, "object", frozenset({"-1", "True", "False"})),
+            method=thing(LIMIT),
+            level=number(0.95),
+            background=number(-3.0, "None"),
+            scan=thing(None, "range", "five numbers"),
+            seed=SEED,
+            progress_bar=BAR,
+        ),
         target("UpperLimit.test_at", found_limit.test_at, value=number(0.5)),
-        *(target(method.__name__, method, toys=count(50, "None"), simulator=simulating(simulator), asimov=thing(None), pool=count(1000, "None"), calibration=thing(None)) for method in (ist.CLs, ist.CLsb)),
-        *(target(f"{method.__name__} of Asimov data", method, asimov=thing(np.asarray(SIMULATED)), calibration=thing(None)) for method in (ist.CLs,)),
-        target("ScoreCalibration", ist.ScoreCalibration, heavy=True, estimators=thing(EXACT), events=thing(BIG)),
-        target("NearbySimulation", ist.NearbySimulation, simulator=simulating(), prior=thing(PRIOR, "None"), fraction=number(0.3), most_events=count(5000)),
-        target("calibrated_fit", ist.calibrated_fit, heavy=True, likelihood=likelihood, events=thing(calibration), simulator=thing(None), seed=SEED, progress_bar=BAR),
-        target("CalibratedFit.distance", found_calibrated.distance, theta=data(POINT), parameters=thing(None, "True", "False", "0", "-1")),
+        *(
+            target(
+                method.__name__,
+                method,
+                toys=count(50, "None"),
+                simulator=simulating(simulator),
+                asimov=thing(None),
+                pool=count(1000, "None"),
+                calibration=thing(None),
+            )
+            for method in (ist.CLs, ist.CLsb)
+        ),
+        *(
+            target(
+                f"{method.__name__} of Asimov data",
+                method,
+                asimov=thing(np.asarray(SIMULATED)),
+                calibration=thing(None),
+            )
+            for method in (ist.CLs,)
+        ),
+        target(
+            "ScoreCalibration",
+            ist.ScoreCalibration,
+            heavy=True,
+            estimators=thing(EXACT),
+            events=thing(BIG),
+        ),
+        target(
+            "NearbySimulation",
+            ist.NearbySimulation,
+            simulator=simulating(),
+            prior=thing(PRIOR, "None"),
+            fraction=number(0.3),
+            most_events=count(5000),
+        ),
+        target(
+            "calibrated_fit",
+            ist.calibrated_fit,
+            heavy=True,
+            likelihood=likelihood,
+            events=thing(calibration),
+            simulator=thing(None),
+            seed=thing(None),
+            progress_bar=BAR,
+        ),
+        target(
+            "CalibratedFit.distance",
+            found_calibrated.distance,
+            theta=data(POINT),
+            parameters=thing(None, "True", "False", "0", "-1"),
+        ),
         target("CalibratedFit.interval", found_calibrated.interval, level=number(0.9)),
-        target("fisher", ist.fisher, estimator=thing(EXACT), x=data(SEEN), theta=theta, weight=data(WEIGHT, "None"), n=thing(None), seed=thing(None, "0", "3")),
-        target("fisher by simulation", ist.fisher, estimator=thing(EXACT), x=simulating(), theta=theta, n=count(50), seed=SEED),
+        target(
+            "fisher",
+            ist.fisher,
+            estimator=thing(EXACT),
+            x=data(SEEN),
+            theta=theta,
+            weight=data(WEIGHT, "None"),
+            n=thing(None),
+            seed=thing(None, "0", "3"),
+        ),
+        target(
+            "fisher by simulation",
+            ist.fisher,
+            estimator=thing(EXACT),
+            x=simulating(),
+            theta=theta,
+            n=count(50),
+            seed=SEED,
+        ),
         target("Fisher.bound", found_fisher.bound, n_events=number(10.0)),
         target("Fisher.sandwich", found_fisher.sandwich, n_events=number(10.0)),
-        target("Fisher.project", found_fisher.project, which=thing([0], "0", "-1", "True", "False")),
-        target("Fisher.profile", found_fisher.profile, which=thing([0], "0", "-1", "True", "False")),
-        target("Fisher.per_event", found_fisher.per_event, direction=data([1.0, 0.5], "0", "-1", "True", "False")),
-        target("Fisher.concentration", found_fisher.concentration, direction=data([1.0, 0.5], "0", "-1", "True", "False"), fraction=number(0.1)),
-        target("score_response", ist.score_response, estimator=thing(EXACT), theta=theta, simulator=simulating(), n=count(500), seed=SEED),
-        target("observable", ist.observable, estimator=thing(EXACT), theta_ref=theta, direction=data([1.0, 0.5], "None", "0", "-1", "True", "False"), information=thing(None)),
+        target(
+            "Fisher.project", found_fisher.project, which=thing([0], "0", "-1", "True", "False")
+        ),
+        target(
+            "Fisher.profile", found_fisher.profile, which=thing([0], "0", "-1", "True", "False")
+        ),
+        target(
+            "Fisher.per_event",
+            found_fisher.per_event,
+            direction=data([1.0, 0.5], "0", "-1", "True", "False"),
+        ),
+        target(
+            "Fisher.concentration",
+            found_fisher.concentration,
+            direction=data([1.0, 0.5], "0", "-1", "True", "False"),
+            fraction=number(0.1),
+        ),
+        target(
+            "score_response",
+            ist.score_response,
+            estimator=thing(EXACT),
+            theta=theta,
+            simulator=simulating(),
+            n=count(500),
+            seed=SEED,
+        ),
+        target(
+            "observable",
+            ist.observable,
+            estimator=thing(EXACT),
+            theta_ref=theta,
+            direction=data([1.0, 0.5], "None", "0", "-1", "True", "False"),
+            information=thing(None),
+        ),
         target("Observable()", OBSERVABLE, **positional(OBSERVABLE, data(SEEN))),
-        target("Observable.information", OBSERVABLE.information, x=data(SEEN), weight=data(WEIGHT, "None")),
-        target("reweight", ist.reweight, estimator=thing(EXACT), x=data(SEEN), theta_from=theta, theta_to=data(POINT + 0.1), weight=data(WEIGHT, "None"), throw=flag(value=True)),
-        target("closure", ist.closure, heavy=True, reweighting=thing(REWEIGHTING), x=data(SIMULATED + 0.1), weight=data(np.ones(200), "None"), seed=SEED),
+        target(
+            "Observable.information",
+            OBSERVABLE.information,
+            x=data(SEEN),
+            weight=data(WEIGHT, "None"),
+        ),
+        target(
+            "reweight",
+            ist.reweight,
+            estimator=thing(EXACT),
+            x=data(SEEN),
+            theta_from=theta,
+            theta_to=data(POINT + 0.1),
+            weight=data(WEIGHT, "None"),
+            throw=flag(value=True),
+        ),
+        target(
+            "closure",
+            ist.closure,
+            heavy=True,
+            reweighting=thing(REWEIGHTING),
+            x=data(SIMULATED + 0.1),
+            weight=data(np.ones(400), "None"),
+            seed=SEED,
+        ),
         target("Reweighted", ist.Reweighted, x=data(SEEN), weight=data(WEIGHT, "None")),
-        target("Simulated", ist.Simulated, simulator=simulating(), seed=SEED, events=count(100, "None")),
-        target("UncertainRate", ist.UncertainRate, rate=number(100.0, *FUNCTIONS), luminosity=number(0.02)),
-        target("Templates", ist.Templates, source=thing(ist.Reweighted(SIMULATED)), shift=thing(None, "0.25", "3"), bins=thing(None, "3"), max_relative_error=number(0.5), most_bins=count(5), mc_errors=flag(value=True)),
-        target("to_pyhf", to_pyhf, heavy=True, observable=thing(OBSERVABLE), templates=thing(TEMPLATES), observed=data(SEEN, "None"), expected=number(12.0, "None"), poi=thing(None, "0", "-1"), constraints=one_of({})),
+        target(
+            "Simulated", ist.Simulated, simulator=simulating(), seed=SEED, events=count(100, "None")
+        ),
+        target(
+            "UncertainRate", ist.UncertainRate, rate=function(total_rate), luminosity=number(0.02)
+        ),
+        target(
+            "Templates",
+            ist.Templates,
+            source=thing(ist.Reweighted(SIMULATED)),
+            shift=thing(None, "0.25", "3"),
+            bins=thing(None, "3"),
+            max_relative_error=number(0.5),
+            most_bins=count(5),
+            mc_errors=flag(value=True),
+        ),
+        target(
+            "to_pyhf",
+            to_pyhf,
+            heavy=True,
+            observable=thing(OBSERVABLE),
+            templates=thing(TEMPLATES),
+            observed=data(SEEN, "None"),
+            expected=number(12.0, "None"),
+            poi=thing(None, "0", "-1"),
+            constraints=one_of({}),
+        ),
     ]
     return [one for one in targets if one is not None]
 
@@ -561,10 +1261,15 @@ def _arguments(call: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(call).parameters)
 
 
-SIMULATED = simulator(np.tile(POINT, (200, 1)), np.random.default_rng(9))
+SIMULATED = simulator(np.tile(POINT, (400, 1)), np.random.default_rng(9))
 OBSERVABLE = ist.observable(EXACT, POINT, direction=NAMES[0])
-TEMPLATES = ist.Templates(ist.Reweighted(simulator(np.tile(POINT, (4000, 1)), np.random.default_rng(8))), most_bins=4, max_relative_error=0.5)
+TEMPLATES = ist.Templates(
+    ist.Reweighted(simulator(np.tile(POINT, (4000, 1)), np.random.default_rng(8))),
+    most_bins=4,
+    max_relative_error=0.5,
+)
 REWEIGHTING = ist.reweight(EXACT, SIMULATED, POINT, POINT + 0.1)
+AT_POINT = ist.Events(x=SIMULATED, theta=POINT)
 BIG = ist.simulate(simulator, PRIOR, 3000, seed=4)
 
 
@@ -577,15 +1282,46 @@ def check_targets() -> list[Target]:
     latent = ist.simulate(ist.toys.GaussianChain(), LATENT_PRIOR, 100, seed=1)
     checks = ist.checks
     return [
-        target("diagnose", ist.diagnose, heavy=True, n_observed=count(50, "None", "0.25", "plus one half", "1e300", "10**30"), **both),
+        target(
+            "diagnose",
+            ist.diagnose,
+            heavy=True,
+            n_observed=count(50, "None", "0.25", "plus one half", "1e300", "10**30"),
+            **both,
+        ),
         target("checks.calibration", checks.calibration, heavy=True, **both),
-        target("checks.coverage", checks.coverage, heavy=True, most_events=count(100), candidates=count(50), progress_bar=BAR, **both),
+        target(
+            "checks.coverage",
+            checks.coverage,
+            heavy=True,
+            most_events=count(100),
+            candidates=count(50),
+            progress_bar=BAR,
+            **both,
+        ),
         target("checks.latent", checks.latent, heavy=True, events=thing(latent), seed=SEED),
         target("checks.mean_score", checks.mean_score, heavy=True, **both),
         target("checks.pair_identities", checks.pair_identities, heavy=True, **both),
-        target("checks.posterior_predictive", checks.posterior_predictive, heavy=True, posterior=thing(posterior), x=data(SEEN), simulator=simulating(), statistic=function(np.mean, "None"), names=names("mean"), draws=count(30), seed=SEED, progress_bar=BAR),
-        target("checks.recalibrate", checks.recalibrate, heavy=True, method=thing(checks.Isotonic(), "None"), **both),
-        *(target(f"checks.{kind.__name__}.adjust", kind().adjust, frequency=data([0.1, 0.5, 0.3]), weight=data([1.0, 2.0, 1.0])) for kind in (checks.Isotonic, checks.HistogramBins)),
+        target(
+            "checks.posterior_predictive",
+            checks.posterior_predictive,
+            heavy=True,
+            posterior=thing(posterior),
+            x=data(SEEN),
+            simulator=simulating(),
+            statistic=function(np.mean, "None"),
+            names=names("mean"),
+            draws=count(30),
+            seed=SEED,
+            progress_bar=BAR,
+        ),
+        target(
+            "checks.recalibrate",
+            checks.recalibrate,
+            heavy=True,
+            method=thing(checks.Isotonic(), "None"),
+            **both,
+        ),
     ]
 
 
@@ -600,12 +1336,52 @@ def plot_targets() -> list[Target]:
     label = Argument("label", "label")
     width = ist.choose_width(EXACT, EVENTS, widths=[0.2, 0.4], seed=1)
     return [
-        target("plots.contours", plots.contours, outlines=thing({"68%": outline}), names=names("a", "b"), truth=data([0.5, 0.3], "None")),
+        target(
+            "plots.contours",
+            plots.contours,
+            outlines=thing({"68%": outline}),
+            names=names("a", "b"),
+            truth=data([0.5, 0.3], "None"),
+        ),
         target("plots.diagnosis", plots.diagnosis, heavy=True, found=thing(diagnosis)),
-        target("plots.dirichlet_triangles", plots.dirichlet_triangles, heavy=True, thetas=data([[1.0, 2.0, 2.0], [2.0, 3.0, 3.0]]), names=names("a", "b", "c"), resolution=count(20)),
-        target("plots.error_by_instance", plots.error_by_instance, errors=thing(errors), standard_errors=thing(errors), title=label, published=thing({"a": 1.0}, "None", "empty dictionary"), direct=thing(["a"], "None", "empty list", "empty tuple", "set"), label=label),
-        target("plots.training_history", plots.training_history, train_loss=data([3.0, 2.0]), validation_loss=data([3.1, 2.1], "None"), title=label, label=label, best_epoch=thing([1], "None"), truth=number(1.5, "None")),
-        target("plots.true_against_predicted", plots.true_against_predicted, heavy=True, true=data(X[:30]), predicted=data(X[:30] + 0.1), names=names("a", "b"), label=label, bins=count(10)),
+        target(
+            "plots.dirichlet_triangles",
+            plots.dirichlet_triangles,
+            heavy=True,
+            thetas=data([[1.0, 2.0, 2.0], [2.0, 3.0, 3.0]]),
+            names=names("a", "b", "c"),
+            resolution=count(20),
+        ),
+        target(
+            "plots.error_by_instance",
+            plots.error_by_instance,
+            errors=thing(errors),
+            standard_errors=thing(errors),
+            title=label,
+            published=thing({"a": 1.0}, "None", "empty dictionary"),
+            direct=thing(["a"], "None", "empty list", "empty tuple", "set"),
+            label=label,
+        ),
+        target(
+            "plots.training_history",
+            plots.training_history,
+            train_loss=data([3.0, 2.0]),
+            validation_loss=data([3.1, 2.1], "None"),
+            title=label,
+            label=label,
+            best_epoch=thing([1], "None"),
+            truth=number(1.5, "None"),
+        ),
+        target(
+            "plots.true_against_predicted",
+            plots.true_against_predicted,
+            heavy=True,
+            true=data(X[:30]),
+            predicted=data(X[:30] + 0.1),
+            names=names("a", "b"),
+            label=label,
+            bins=count(10),
+        ),
         target("plots.width_choice", plots.width_choice, heavy=True, choice=thing(width)),
     ]
 
@@ -623,11 +1399,22 @@ class _Random:
 def toy_targets() -> list[Target]:
     toys = ist.toys
     made = {
-        toys.CorrelatedGaussian: {}, toys.Dirichlet: {"dim": count(3)},
-        toys.FallingSpectrumWithPeak: {"low": number(100.0), "high": number(180.0), "width": number(2.0)},
+        toys.CorrelatedGaussian: {},
+        toys.Dirichlet: {"dim": count(3)},
+        toys.FallingSpectrumWithPeak: {
+            "low": number(100.0),
+            "high": number(180.0),
+            "width": number(2.0),
+        },
         toys.GaltonBoard: {"rows": count(5)},
-        toys.GaussianChain: {"length": count(3), "coupling": number(0.8), "step": number(0.4), "reading": number(0.6)},
-        toys.GaussianMixture: {"width": number(1.0)}, toys.PoissonCounts: {"bins": count(6)},
+        toys.GaussianChain: {
+            "length": count(3),
+            "coupling": number(0.8),
+            "step": number(0.4),
+            "reading": number(0.6),
+        },
+        toys.GaussianMixture: {"width": number(1.0)},
+        toys.PoissonCounts: {"bins": count(6)},
         toys.SmearedSpectrum: {"dim": count(4), "resolution": number(0.7)},
         toys.TwoCouplings: {"smearing": number(0.5), "background": number(0.5)},
     }
@@ -642,19 +1429,37 @@ def toy_targets() -> list[Target]:
         name = f"toys.{kind.__name__}"
         found += [
             target(name, kind, **arguments),
-            target(f"{name}()", _Random(toy, "__call__"), theta=data(theta), rng=thing(None, "generator of numbers")),
+            target(
+                f"{name}()",
+                _Random(toy, "__call__"),
+                theta=data(theta),
+                rng=thing(None, "generator of numbers"),
+            ),
             target(f"{name}.log_prob", toy.log_prob, x=data(x), theta=data(theta)),
             target(f"{name}.score", toy.score, x=data(x), theta=data(theta)),
         ]
         if isinstance(toy, toys.AbstractLatentToy):
-            found.append(target(f"{name}.simulate_latent", _Random(toy, "simulate_latent"), theta=data(theta), rng=thing(None, "generator of numbers")))
+            found.append(
+                target(
+                    f"{name}.simulate_latent",
+                    _Random(toy, "simulate_latent"),
+                    theta=data(theta),
+                    rng=thing(None, "generator of numbers"),
+                )
+            )
     two = toys.TwoCouplings()
     z = np.random.default_rng(3).normal(size=(4, len(two.z_names)))
     found += [
         target("toys.Dirichlet.fisher", toys.Dirichlet().fisher, theta=data([1.0, 2.0, 3.0])),
         target("toys.TwoCouplings.components", two.components, z=data(z)),
         target("toys.TwoCouplings.rate", two.rate, theta=data([0.2, 0.3])),
-        target("toys.TwoCouplings.weights", two.weights, z=data(z), benchmarks=data(BENCHMARKS), theta=data([0.2, 0.3], "None")),
+        target(
+            "toys.TwoCouplings.weights",
+            two.weights,
+            z=data(z),
+            benchmarks=data(BENCHMARKS),
+            theta=data([0.2, 0.3], "None"),
+        ),
     ]
     return found
 
@@ -676,9 +1481,18 @@ NO_TARGET = {
 @functools.cache
 def targets() -> tuple[Target, ...]:
     return (
-        *prior_targets(), *kernel_targets(), *method_targets(), *network_targets(),
-        *event_targets(), numpyro_target(), *estimator_targets(), *fit_targets(),
-        *inference_targets(), *check_targets(), *plot_targets(), *toy_targets(),
+        *prior_targets(),
+        *kernel_targets(),
+        *method_targets(),
+        *network_targets(),
+        *event_targets(),
+        numpyro_target(),
+        *estimator_targets(),
+        *fit_targets(),
+        *inference_targets(),
+        *check_targets(),
+        *plot_targets(),
+        *toy_targets(),
     )
 
 

@@ -11,6 +11,25 @@ from .outcomes import ROUNDING, Outcome, attempt, digest, is_same, nan_places
 #: A case: its name, and what runs it.
 Case = tuple[str, Callable[[], Outcome]]
 
+_SCALARS = {
+    "0",
+    "-1",
+    "3",
+    "0.25",
+    "-2.5",
+    "1e-300",
+    "1e300",
+    "0-d array",
+    "10**30",
+    "-10**30",
+    "True",
+    "False",
+    "numpy bool",
+    "Decimal",
+    "Fraction",
+    "inf",
+    "-inf",
+}
 _NUMBERS = {"0", "-1", "3", "0.25", "-2.5", "negative", "plus one half", "1e-300", "0-d array"}
 _LARGE = {"10**30", "-10**30", "1e300"}
 _CALLABLE = {label for label in ABSOLUTE if label.startswith("function")}
@@ -29,6 +48,8 @@ TAKEN: dict[str, set[str]] = {
     "seed": {"0", "3"},
     "flag": {"True", "False", "numpy bool"},
     "data": _OTHER_DATA,
+    # Numbers and lists of them, which are read as arrays.
+    "vector": _OTHER_DATA | _SCALARS | {"five numbers", "range", "an array like JAX"},
     "names": {"two texts", "reversed", "array of text", "five numbers", "range", "set"},
     "text": _TEXTS,
     "label": _TEXTS,
@@ -84,7 +105,9 @@ def cases_of(targets: Iterable[Target]) -> list[Case]:
 
 def labels_for(plain: Any) -> list[str]:
     """Inputs that exist for an argument with this plain value."""
-    made = [label for table in (EQUAL, CHANGED) for label in table if table[label](plain) is not SKIP]
+    made = [
+        label for table in (EQUAL, CHANGED) for label in table if table[label](plain) is not SKIP
+    ]
     return [*ABSOLUTE, *made]
 
 
@@ -113,8 +136,11 @@ def run(target: Target, name: str, label: str) -> Outcome:
 
 
 def _differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    places = [p for p in {**found, **expected} if not is_same(
-        {p: found.get(p)}, {p: expected.get(p)}, ROUNDING)]
+    places = [
+        p
+        for p in {**found, **expected}
+        if not is_same({p: found.get(p)}, {p: expected.get(p)}, ROUNDING)
+    ]
     return ", ".join(
         f"{p}: {str(found.get(p))[:60]!r} for {str(expected.get(p))[:60]!r}" for p in places[:2]
     )

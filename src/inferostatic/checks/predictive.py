@@ -12,6 +12,7 @@ from ..inputs import (
     Input,
     as_count,
     as_floats,
+    as_function,
     as_names,
     as_rows,
     as_seed,
@@ -98,6 +99,8 @@ def posterior_predictive(
     require_finite(rows, "x", "Remove or repair these events.")
     columns = as_names(column_names(x), rows.shape[1], "x")
     require_simulator(simulator)
+    if statistic is not None:
+        as_function(statistic, "statistic", "a function of events of shape (n, D)")
     count = as_count(draws, "draws")
     rng = np.random.default_rng(as_seed(seed))
     theta = posterior.samples[rng.integers(len(posterior.samples), size=count)]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..archive import read_archive
-from ..inputs import in_short, kind_of
+from ..inputs import as_path, in_short, kind_of
 from ..models.architecture import AbstractArchitecture, PairChoice, Shapes
 from ..models.flows.flow import MixtureFlow
 from ..models.members import with_centring
@@ -69,6 +69,12 @@ def load(
         supplied: the user's own prior or width functions by the names under which they were
             stored (their `__qualname__`); the error for a missing one names it.
     """
+    path = as_path(path)
+    if supplied is not None and not isinstance(supplied, Mapping):
+        raise TypeError(
+            "supplied must be a dictionary of functions by the names under which they were stored; "
+            f"got {kind_of(supplied)}."
+        )
     header, arrays = read_archive(path)
     return read_described(header, arrays, str(path), network, supplied)
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..inputs import Input, as_floats, in_short, kind_of, require_finite
+from ..inputs import Input, as_floats, as_text, in_short, kind_of, require_finite
 from ..memory_map import is_mapped, require_whole
 
 #: Name of the latent array of joint scores, at the θ of each event.
@@ -89,6 +89,7 @@ class JointDensity(AbstractJoint):
                 "JointDensity takes a JAX function (x, z, theta) of one event that returns one "
                 f"number; got {kind_of(self.function)}."
             )
+        as_text(self.name, "name")
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # some compiled functions have none

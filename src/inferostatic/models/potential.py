@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..inputs import in_short
 from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
 from .features.feature_map import AbstractFeatureMap
 from .networks.networks import AbstractFeedForward, AbstractPairNetwork
@@ -154,8 +155,21 @@ def forward_score(model: PotentialModel, x: Event, theta: Theta) -> Theta:
 
     B⁰ is the derivative of the features on the θ rows and 0 on the x rows.
     """
-    if not isinstance(model.network, AbstractFeedForward):
-        raise TypeError("forward_score needs a feed-forward network such as MLP.")
+    if not isinstance(model, PotentialModel) or not isinstance(model.network, AbstractFeedForward):
+        raise TypeError(
+            "forward_score needs the model of one member with a feed-forward network such as "
+            "ist.MLP((64,)), and x and θ of one event."
+        )
+    try:
+        return _forward_score(model, jnp.asarray(x), jnp.asarray(theta))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(
+            "forward_score takes x of shape (D,) and θ of shape (d,), as floating-point numbers; "
+            f"{in_short(error)}."
+        ) from error
+
+
+def _forward_score(model: PotentialModel, x: Event, theta: Theta) -> Theta:
     x_part, theta_part = model.x_features(x), model.theta_features(theta)
     jacobian = jax.jacfwd(model.theta_features)(theta)
     tangents = jnp.concatenate([jnp.zeros((len(theta), len(x_part))), jacobian.T], axis=1)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inputs import as_floats, bad_rows, rounded
+from ..inputs import as_floats, as_function, as_number, bad_rows, in_short, rounded
 from ..serial import Absent, known
 from .records import Event, Key, Number, Theta
 
@@ -232,8 +232,8 @@ class Gaussian(AbstractProductKernel):
     truncation: float | int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
-        if self.truncation is not None and not self.truncation > 0:
-            raise ValueError(f"truncation must be a positive multiple; got {self.truncation}.")
+        if self.truncation is not None:
+            as_number(self.truncation, "truncation", above=0)
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """Normal, or truncated normal, numbers."""
@@ -288,9 +288,26 @@ class CustomKernel(AbstractKernel):
     largest: float = eqx.field(static=True, default=1.0)
     log_standard_density: Callable[..., Any] | None = eqx.field(static=True, default=None)
 
+    def __check_init__(self) -> None:
+        """Functions and a number."""
+        as_function(self.draw_standard, "draw_standard", "a JAX function (dim, key) -> u")
+        as_number(self.largest, "largest", above=0)
+        if self.log_standard_density is not None:
+            what = "a JAX function of u, or None"
+            as_function(self.log_standard_density, "log_standard_density", what)
+
     def draw(self, dim: int, *, key: Key) -> Theta:
         """The user's draw."""
-        return jnp.asarray(self.draw_standard(dim, key), jnp.float32)
+        try:
+            u = jnp.asarray(self.draw_standard(dim, key), jnp.float32)
+        except Exception as error:  # whatever a user's function raises
+            raise TypeError(
+                "draw_standard must be a JAX function (dim, key) -> u of shape (dim,); "
+                f"{in_short(error)}."
+            ) from error
+        if u.shape != (dim,):
+            raise ValueError(f"draw_standard must return shape ({dim},); got {u.shape}.")
+        return u
 
     def log_density(self, u: Theta) -> Number:
         """The user's density."""

@@ -146,10 +146,12 @@ class Morphing(AbstractJoint):
     ) -> "Morphing":
         """All monomials up to a total degree, and up to the power `highest` of each parameter."""
         rows = as_rows(benchmarks, "benchmarks", of="parameters")
-        if highest is not None and len(highest) != rows.shape[1]:
+        if highest is not None and not isinstance(highest, list | tuple | np.ndarray):
+            raise TypeError(f"highest must be a list of powers; got {kind_of(highest)}.")
+        if highest is not None and (np.ndim(highest) == 0 or len(highest) != rows.shape[1]):
             raise ValueError(
                 f"highest must hold one power for each of the {rows.shape[1]} parameters; got "
-                f"{list(highest)}."
+                f"{highest}."
             )
         limits = None if highest is None else [as_count(h, "highest", least=0) for h in highest]
         total = as_count(degree, "degree", least=0)

@@ -74,6 +74,14 @@ class WeightedPool:
             raise ValueError(f"x has {len(rows)} events and weights {len(table)}.")
         if morphing is not None and not isinstance(morphing, Morphing):
             raise TypeError(f"morphing must be an ist.Morphing; got {kind_of(morphing)}.")
+        if nuisance is not None and not isinstance(nuisance, Exponents):
+            raise TypeError(
+                f"nuisance must come from ist.nuisance_exponents(…); got {kind_of(nuisance)}."
+            )
+        if theta_names is not None:
+            count = None if morphing is None else morphing.dim + morphing.nuisances
+            listed = theta_names if isinstance(theta_names, list | tuple) else [theta_names]
+            theta_names = as_names(theta_names, count or len(listed), "theta")
         assign = object.__setattr__
         assign(self, "x", rows)
         assign(self, "weights", table)
@@ -81,7 +89,7 @@ class WeightedPool:
         assign(self, "nuisance", nuisance)
         assign(self, "x_names", as_names(x_names, rows.shape[1], "x"))
         assign(self, "weight_names", as_names(weight_names, table.shape[1], "benchmark"))
-        assign(self, "theta_names", None if theta_names is None else tuple(theta_names))
+        assign(self, "theta_names", theta_names)
 
     def __len__(self) -> int:
         """Number of events."""

@@ -6,10 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats, as_names, as_rows, bad_rows, column_names
+from ...inputs import (
+    Input,
+    as_count,
+    as_flag,
+    as_floats,
+    as_names,
+    as_number,
+    as_rows,
+    bad_rows,
+    column_names,
+)
 
 #: Message about input in which all events are empty.
 NO_PARTICLE = "no event has any particle."
+
+
+#: Most slots for particles of one event.
+MOST_PARTICLES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,7 +77,8 @@ def pad_particles(
         array([[7. , 0.5, 0. , 0. ],
                [0. , 0. , 0. , 0. ]])
     """
-    particles, padding = as_count(particles, "particles"), float(padding)
+    particles = as_count(particles, "particles", most=MOST_PARTICLES)
+    padding, truncate = as_number(padding, "padding"), as_flag(truncate, "truncate")
     ragged = _from_awkward(events) if _is_awkward(events) else _from_list(events)
     number, flat = ragged.number, ragged.flat
     _check_particles(ragged, particles, padding, truncate=truncate)

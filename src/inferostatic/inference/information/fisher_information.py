@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats, rounded
+from ...inputs import Input, as_count, as_floats, as_number, rounded
 from ...tables import format_table
 from ...weights import mean_and_error
 from ..arguments import ONE_SIGMA, Parameter, as_level, parameter_index, parameter_indices
@@ -163,8 +163,7 @@ class FisherInformation:
 
         Where few events hold most of it, N must be large before errors become normal.
         """
-        if not 0 < fraction <= 1:
-            raise ValueError(f"fraction must lie in (0, 1]; got {fraction}.")
+        fraction = as_number(fraction, "fraction", above=0, most=1)
         each = self.per_event(direction)
         order = np.argsort(-each)
         size = np.abs(self.weight[order])

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...events.events import Events
-from ...inputs import Input, kind_of
+from ...inputs import Input, as_floats, as_path, kind_of
 from ...packages import import_package
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
@@ -161,7 +161,7 @@ class PyhfWorkspace:
 
     def save(self, path: str | Path) -> None:
         """Write the workspace as JSON, for `pyhf` on the command line."""
-        Path(path).write_text(json.dumps(self.workspace, indent=1), encoding="utf-8")
+        as_path(path).write_text(json.dumps(self.workspace, indent=1), encoding="utf-8")
 
     def __repr__(self) -> str:
         """Its size and parameters."""
@@ -359,7 +359,7 @@ def _choose_poi(
 ) -> str:
     if poi is None and len(measured) == 1:
         return measured[0]
-    if poi is None or poi not in directions:
+    if not isinstance(poi, str) or poi not in directions:
         raise ValueError(
             f"poi must name the parameter of interest, one of {', '.join(directions)}; got {poi!r}."
         )
@@ -382,7 +382,13 @@ def _as_rate(
         given = len(rows)
 
     def total(theta: np.ndarray) -> float:
-        value = float(np.asarray(given(theta) if callable(given) else given).reshape(()))
+        number = as_floats(given(theta) if callable(given) else given, "the expected number")
+        if number.shape != ():
+            raise ValueError(
+                "the expected number of events must be one number, or a function of θ that returns "
+                f"one; got shape {number.shape}."
+            )
+        value = float(number)
         if not (np.isfinite(value) and value > 0):
             raise ValueError(
                 "the expected number of events must be positive and finite; at θ = "

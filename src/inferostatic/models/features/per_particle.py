@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...inputs import as_count
-from ...serial import known
+from ...inputs import as_count, as_number, kind_of
+from ...serial import Absent, known
 from .feature_map import AbstractFeatureMap, as_jax
 from .features import AbstractFeatures, Standardised
 
@@ -114,8 +114,11 @@ class PerParticle(AbstractFeatures):
     def __check_init__(self) -> None:
         as_count(self.particles, "particles")
         as_count(self.features, "features")
-        if not np.isfinite(self.padding):
-            raise ValueError(f"padding must be finite; got {self.padding}. Events refuse NaN in x.")
+        as_number(self.padding, "padding")
+        if not isinstance(self.scaling, AbstractFeatures | Absent):
+            raise TypeError(
+                f"scaling must be such as ist.Standardised(); got {kind_of(self.scaling)}."
+            )
         if self.mask is None:
             return
         if isinstance(self.mask, bool) or not isinstance(self.mask, int):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import as_count, as_flag, kind_of
+from ...inputs import as_count, as_flag, as_function, kind_of
 from ...serial import known, register
 from ...supervision.records import Number, Theta
 
@@ -214,12 +214,19 @@ def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
     return values
 
 
+#: What an activation is, for messages.
+ACTIVATION = "a JAX function of one number, such as jax.nn.silu"
+#: What a network of one vector is, for messages.
+NETWORK = "such as ist.MLP((64, 64)), or a function (in_size, out_size, *, key)"
+
+
 def _check_start(choice: "MLP | Residual") -> None:
     if not isinstance(choice.initial, AbstractInitial):
         raise TypeError(
             f"initial must be such as ist.GlorotUniform(); got {kind_of(choice.initial)}."
         )
     as_flag(choice.output_bias, "output_bias")
+    as_function(choice.activation, "activation", ACTIVATION)
 
 
 def _check_elementwise(activation: Activation) -> None:

@@ -5,6 +5,7 @@ from typing import final
 
 import numpy as np
 
+from ...inputs import as_number
 from .toy import FREE, POSITIVE, AbstractToy, Domain, PerEvent, Theta, X
 
 
@@ -38,7 +39,7 @@ class CorrelatedGaussian(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse a correlation for which the covariance is singular."""
-        if not -1 < self.correlation < 1:
+        if not -1 < as_number(self.correlation, "correlation") < 1:
             raise ValueError(
                 f"correlation must lie strictly between -1 and 1, got {self.correlation!r}; "
                 "at the ends the two observables are one, so move it inside."

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, logsumexp, polygamma
 
-from .toy import POSITIVE, AbstractToy, Domain, PerEvent, Theta, X, refuse_rows
+from .toy import POSITIVE, AbstractToy, Domain, PerEvent, Theta, X, as_float64, refuse_rows
 
 # Rounding to float32 moves the sum of x by less than 1e-7, normalising in float32 by somewhat
 # more; a histogram or a vector that was never normalised misses by far more than this.
@@ -77,7 +77,7 @@ class Dirichlet(AbstractToy):
             array([[ 1.    , -0.6449],
                    [-0.6449,  1.    ]])
         """
-        point = np.asarray(theta, dtype=np.float64)
+        point = as_float64(theta, "theta")
         if point.shape != (self.dim,):
             raise ValueError(
                 f"theta must be a single point of shape ({self.dim},), got shape {point.shape}; "
