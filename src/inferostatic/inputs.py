@@ -230,7 +230,8 @@ def as_names(names: object, count: int, stem: str) -> tuple[str, ...]:
 
 def _as_list(values: object) -> list[Any] | None:
     """What has an order, in that order; None for everything else."""
-    if isinstance(values, Mapping | Set | bytes) or not isinstance(values, Iterable):
+    unordered = isinstance(values, Mapping | Set | bytes) or column_names(values) is not None
+    if unordered or not isinstance(values, Iterable):
         return None
     try:
         return list(values)

@@ -21,7 +21,7 @@ FAULTS: tuple[Class, ...] = ("raw", "silent", "crash")
 #: Where the library is.
 PACKAGE = Path(inferostatic.__file__).parent
 #: Letters of a message, at least: what was expected, what came.
-SHORTEST_SENTENCE = 20
+SHORTEST_SENTENCE = 15
 #: Errors that say nothing even with a sentence.
 BARE = (AssertionError, RecursionError, StopIteration, AttributeError)
 #: Relative difference between answers that are the same: models compute in float32.

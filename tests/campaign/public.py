@@ -168,7 +168,7 @@ def prior_targets() -> list[Target]:
             draw_one=function(draw_one),
             log_density_of=function(log_density_of),
             low=vector([0.0, 0.0]),
-            high=vector([1.0, 1.0]),
+            high=vector([1.0, 1.0], "None"),
             names=names("a", "b"),
         ),
         target("Uniform.sample", PRIOR.sample, n=count(4), seed=SEED),
@@ -277,7 +277,12 @@ def method_targets() -> list[Target]:
             name=text("z"),
         ),
         target("JaxSimulator", ist.JaxSimulator, simulate_one=function(lambda theta, key: theta)),
-        target("Latent", ist.Latent, arrays=thing({"joint_score": THETA}), joint=thing(None)),
+        target(
+            "Latent",
+            ist.Latent,
+            arrays=thing({"joint_score": THETA}, "empty dictionary"),
+            joint=thing(None),
+        ),
     ]
 
 
@@ -381,6 +386,7 @@ FUNCTIONS = (
     "function of rubbish",
     "function of NaN",
     "function of another shape",
+    "a network",
 )
 
 
@@ -468,7 +474,7 @@ def event_targets() -> list[Target]:
             ist.draw,
             method=thing(ist.CARL()),
             simulator=simulating(),
-            prior=thing(PRIOR),
+            prior=thing(PRIOR, "a prior"),
             n=count(8),
             seed=SEED,
             progress_bar=BAR,
@@ -627,6 +633,8 @@ def folder() -> Path:
 
 
 KEPT: list[Any] = []
+#: Losses of members that had stopped are NaN.
+PADDED = ("NaN at the end", "masked at the end", "table of NaN", "0-d NaN", "nan", "numpy NaN")
 
 
 def pt(event: Any) -> float:
@@ -648,7 +656,11 @@ def reader_targets() -> list[Target]:
             observables=observables,
             theta=data([0.5]),
             prior=thing(None),
-            theta_names=names("g"),
+            theta_names=Argument(
+                ["g"],
+                "names",
+                frozenset({"None", "text", "digits", "empty text", "surrogate", "zero byte"}),
+            ),
         ),
         target(
             "read_lhe_weights",
@@ -835,7 +847,7 @@ def load_stored(name: str) -> Any:
 def fit_targets() -> list[Target]:
     method = thing(ist.CARL(), "None")
     kernel = thing(ist.Delta, "its class")
-    fixed = {"network": thing(ist.MLP((4,))), "training": thing(TRAINING)}
+    fixed = {"network": thing(ist.MLP((4,))), "training": thing(TRAINING, "None")}
     few = EVENTS[:200]
     return [
         target(
@@ -887,7 +899,7 @@ def fit_targets() -> list[Target]:
             estimator=thing(EXACT),
             events=thing(EVENTS),
             kernel=kernel,
-            widths=data([0.2, 0.4]),
+            widths=vector([0.2, 0.4], "None", "list of it", "nested"),
             prior=thing(None),
             n=thing(None),
             drawn=flag(value=False),
@@ -919,6 +931,19 @@ def fit_targets() -> list[Target]:
     ]
 
 
+ANY_EVENTS = frozenset(
+    {*FUNCTIONS, "foreign table", "no rows", "three axes", "foreign frame", "frame of duplicates"}
+    | {"empty list", "empty tuple", "empty array", "long doubles", "nested", "one column less"}
+    | {
+        "one column more",
+        "flat",
+        "one more axis",
+        "without rows",
+        "frame with one name",
+        "list of it",
+    }
+    | {"frame of foreign names", "frame in another order"}
+)
 LIMIT = ist.CLs(asimov=simulator(np.tile([-3.0, 0.0], (500, 1)), np.random.default_rng(6)))
 SETTING = ist.Setting(ist.CARL(), ist.MLP((4,)), TRAINING)
 
@@ -1049,7 +1074,16 @@ def inference_targets() -> list[Target]:
             likelihood=likelihood,
             method=thing(ist.Wilks(), "None"),
             parameters=thing([0], "None", "0", "-1", "False", "True", "list of it"),
-            grid=data(np.linspace(-2, 2, 9)[:, None], "None", "transposed"),
+            grid=vector(
+                np.linspace(-2, 2, 9)[:, None],
+                "None",
+                "transposed",
+                "long doubles",
+                "nested",
+                "flat",
+                "list of it",
+                "lists",
+            ),
             level=number(0.9),
             seed=SEED,
             progress_bar=BAR,
@@ -1057,8 +1091,8 @@ def inference_targets() -> list[Target]:
         target("ConfidenceSet.interval", found_set.interval, level=level),
         target("ConfidenceSet.accepted", found_set.accepted, level=level),
         target("ConfidenceSet.hull", found_set.hull, level=level),
-        target("ConfidenceSet.p_value_at", found_set.p_value_at, theta=data([0.5])),
-        target("ConfidenceSet.contains", found_set.contains, theta=data([0.5]), level=level),
+        target("ConfidenceSet.p_value_at", found_set.p_value_at, theta=vector([0.5])),
+        target("ConfidenceSet.contains", found_set.contains, theta=vector([0.5]), level=level),
         target(
             "Neyman", ist.Neyman, simulator=simulating(), toys=count(50), pool=count(1000, "None")
         ),
@@ -1081,10 +1115,15 @@ def inference_targets() -> list[Target]:
             parameter=Argument(0, "object", frozenset({"-1", "True", "False"})),
             method=thing(LIMIT),
             level=number(0.95),
-            background=number(-3.0, "None"),
+            background=Argument(-3.0, "vector", frozenset({"None", "negative", "plus one half"})),
             scan=thing(None, "range", "five numbers"),
             seed=SEED,
             progress_bar=BAR,
+        ),
+        target(
+            "upper_limit of Asimov data",
+            lambda asimov: ist.upper_limit(LIKELIHOOD, 0, ist.CLs(asimov=asimov)),
+            asimov=data(SIMULATED),
         ),
         target("UpperLimit.test_at", found_limit.test_at, value=number(0.5)),
         *(
@@ -1093,7 +1132,7 @@ def inference_targets() -> list[Target]:
                 method,
                 toys=count(50, "None"),
                 simulator=simulating(simulator),
-                asimov=thing(None),
+                asimov=Argument(None, "vector", ANY_EVENTS),
                 pool=count(1000, "None"),
                 calibration=thing(None),
             )
@@ -1103,7 +1142,7 @@ def inference_targets() -> list[Target]:
             target(
                 f"{method.__name__} of Asimov data",
                 method,
-                asimov=thing(np.asarray(SIMULATED)),
+                asimov=Argument(SIMULATED, "vector", ANY_EVENTS),
                 calibration=thing(None),
             )
             for method in (ist.CLs,)
@@ -1221,7 +1260,12 @@ def inference_targets() -> list[Target]:
             weight=data(np.ones(400), "None"),
             seed=SEED,
         ),
-        target("Reweighted", ist.Reweighted, x=data(SEEN), weight=data(WEIGHT, "None")),
+        target(
+            "Reweighted",
+            ist.Reweighted,
+            x=data(SEEN, "one column more", "one column less"),
+            weight=data(WEIGHT, "None"),
+        ),
         target(
             "Simulated", ist.Simulated, simulator=simulating(), seed=SEED, events=count(100, "None")
         ),
@@ -1310,7 +1354,11 @@ def check_targets() -> list[Target]:
             x=data(SEEN),
             simulator=simulating(),
             statistic=function(np.mean, "None"),
-            names=names("mean"),
+            names=Argument(
+                ["mean"],
+                "names",
+                frozenset({"text", "digits", "empty text", "surrogate", "zero byte"}),
+            ),
             draws=count(30),
             seed=SEED,
             progress_bar=BAR,
@@ -1365,8 +1413,8 @@ def plot_targets() -> list[Target]:
         target(
             "plots.training_history",
             plots.training_history,
-            train_loss=data([3.0, 2.0]),
-            validation_loss=data([3.1, 2.1], "None"),
+            train_loss=data([3.0, 2.0], *PADDED),
+            validation_loss=data([3.1, 2.1], "None", *PADDED),
             title=label,
             label=label,
             best_epoch=thing([1], "None"),
@@ -1466,14 +1514,11 @@ def toy_targets() -> list[Target]:
 
 #: Public names that are no target by themselves, and why.
 NO_TARGET = {
-    "made by the library, methods are targets": "Estimator ScoreEstimator RatioEstimator "
-    "DensityEstimator MatrixElement NumpyroSimulator Records History",
+    "made by the library, methods are targets": "Estimator ScoreEstimator RatioEstimator DensityEstimator MatrixElement NumpyroSimulator Records History",
     "errors and warnings": "CapabilityError FarReweighting TrainingError",
-    "without arguments": "Automatic Constant Exponential GlorotUniform Independent LecunNormal "
-    "Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic HistogramBins",
+    "without arguments": "Automatic Constant Exponential GlorotUniform Independent LecunNormal Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic HistogramBins",
     "objects": "paper_network paper_ratio_network paper_score_network",
-    "records that functions return": "CalibrationCurve Coverage Finding LatentCheck MeanScore "
-    "PairIdentities PosteriorPredictive Recalibration",
+    "records that functions return": "CalibrationCurve Coverage Finding LatentCheck MeanScore PairIdentities PosteriorPredictive Recalibration",
     "abstract": "AbstractToy AbstractLatentToy",
 }
 

@@ -47,6 +47,8 @@ MISFIT = (
     "do not fit the network that was described or supplied; supply the same network that was "
     "trained."
 )
+#: Records that a user may have written.
+USERS = ("method", "prior")
 #: Layers that each choice of network has at least; every one has arrays of its own.
 _LAYERS: dict[type, Callable[[Any], int]] = {
     MLP: lambda mlp: len(mlp.widths),
@@ -218,7 +220,8 @@ def _record(described: object, name: str, of: str, supplied: Mapping[str, object
     if record is None and name != "method":
         return None
     names = {kind.__name__ for kind in type(record).__mro__}
-    if of not in names and not isinstance(record, Absent) and not _is_user_written(described):
+    ours = name not in USERS or not _is_user_written(described)
+    if of not in names and not isinstance(record, Absent) and ours:
         raise TypeError(f"its {name} is {kind_of(record)}")
     return record
 

@@ -26,12 +26,12 @@ Width = float | tuple[float, ...] | Callable[..., Any]
 
 def as_width(width: Any) -> Width:  # noqa: ANN401
     """A positive number, a tuple of them, or a function of θ or of (x, θ)."""
-    if callable(width):
+    if callable(width) and not isinstance(width, type):
         if not isinstance(width, Absent):
             _arguments(width)
         return width
     values = as_floats(width, "width")
-    if values.ndim > 1 or not (np.isfinite(values).all() and (values > 0).all()):
+    if values.ndim > 1 or not values.size or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(
             "a kernel's width must be a positive number, a list of one for each parameter, or a "
             f"function of theta; got {width!r}."

@@ -171,7 +171,7 @@ def from_numpyro(
             prior = ist.Uniform([-2], [2], names=["centre"])
             events = ist.simulate(simulator, prior, 10_000, seed=1)
     """
-    if not callable(model):
+    if not callable(model) or isinstance(model, type):
         raise TypeError(f"model must be a NumPyro model, a function; got {kind_of(model)}.")
     parameters, observed = _names(parameters, "parameters"), _names(observed, "observed")
     twice = [name for name in parameters if name in observed]

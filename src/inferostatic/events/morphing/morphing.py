@@ -148,7 +148,8 @@ class Morphing(AbstractJoint):
         rows = as_rows(benchmarks, "benchmarks", of="parameters")
         if highest is not None and not isinstance(highest, list | tuple | np.ndarray):
             raise TypeError(f"highest must be a list of powers; got {kind_of(highest)}.")
-        if highest is not None and (np.ndim(highest) == 0 or len(highest) != rows.shape[1]):
+        listed = isinstance(highest, list | tuple) or np.ndim(highest or 0) == 1
+        if highest is not None and (not listed or len(highest) != rows.shape[1]):
             raise ValueError(
                 f"highest must hold one power for each of the {rows.shape[1]} parameters; got "
                 f"{highest}."
@@ -209,7 +210,7 @@ class Morphing(AbstractJoint):
         """m_b(θ) such that W(θ) = Σ_b m_b(θ) W_b, for one θ of shape (d,) or many, (n, d)."""
         point = as_floats(theta, "theta")
         rows = self._rows(point)
-        return (self.terms(rows) @ self.inverse).reshape(*point.shape[:-1], -1)
+        return (self.terms(rows) @ self.inverse).reshape(*point.shape[:-1], len(self.benchmarks))
 
     def rate(self, theta: Input) -> Float[ndarray, "..."]:
         """The total rate at one θ or many, nuisance parameters included."""
@@ -319,6 +320,11 @@ class Morphing(AbstractJoint):
         components = self.components(weights)
         if theta is not None:
             rows = self._rows(np.atleast_2d(as_floats(theta, "theta")))
+            if len(rows) not in (1, len(components)):
+                raise ValueError(
+                    f"theta must be one point, or one for each of the {len(components)} events; "
+                    f"got {len(rows)}."
+                )
             drawn = np.sum(components * self.terms(rows), axis=1, keepdims=True)
             components = components * np.where(drawn < 0, -1.0, 1.0)
         largest = np.abs(components).max(axis=1, keepdims=True)

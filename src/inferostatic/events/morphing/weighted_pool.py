@@ -16,6 +16,7 @@ from ...inputs import (
     column_names,
     describe_missing,
     kind_of,
+    require_finite,
     require_order,
 )
 from ...world.priors.prior import AbstractPrior
@@ -72,6 +73,8 @@ class WeightedPool:
         table = as_rows(weights, "weights", of="weights, one per benchmark").astype(np.float64)
         if len(rows) != len(table):
             raise ValueError(f"x has {len(rows)} events and weights {len(table)}.")
+        require_finite(rows, "x", "Remove or repair these events.")
+        require_finite(table, "weights", "Remove or repair these events.")
         if morphing is not None and not isinstance(morphing, Morphing):
             raise TypeError(f"morphing must be an ist.Morphing; got {kind_of(morphing)}.")
         if nuisance is not None and not isinstance(nuisance, Exponents):

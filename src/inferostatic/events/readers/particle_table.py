@@ -1,7 +1,7 @@
 """Events with unequal numbers of particles, from lists or awkward arrays, as columns of x."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,8 @@ def _from_awkward(events: Any) -> _Ragged:  # noqa: ANN401
 
 
 def _from_list(events: Any) -> _Ragged:  # noqa: ANN401
-    if isinstance(events, str | bytes | Mapping) or not isinstance(events, Iterable):
+    bare = isinstance(events, np.ndarray) and events.ndim == 0
+    if bare or not isinstance(events, list | tuple | np.ndarray | Iterator):
         raise TypeError(
             "pad_particles takes a list with an array of shape (particles, features) for each "
             f"event, or an awkward array; got {type(events).__name__}."

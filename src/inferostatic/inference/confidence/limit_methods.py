@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import as_count, as_floats, require_finite
+from ...inputs import as_count, as_floats, kind_of, require_finite
 from ...world.simulator import Simulator
 from .asymptotics import Confidence
 from .toys import require_source
@@ -53,6 +53,8 @@ class LimitMethod:
             as_count(self.pool, "pool")
         if self.asimov is not None and not callable(self.asimov):
             require_finite(np.atleast_1d(as_floats(self.asimov, "asimov")), "asimov", ASIMOV)
+        if isinstance(self.asimov, type):
+            raise TypeError(f"asimov must be events or a function; got {kind_of(self.asimov)}.")
         if self.toys is not None:
             as_count(self.toys, "toys")
             if self.simulator is None:

@@ -313,9 +313,9 @@ def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _as_event_number(n_events: object) -> float:
-    value = np.nan
-    if isinstance(n_events, int | float | np.number) and not isinstance(n_events, bool):
-        value = float(n_events)
-    if not 0 < value < np.inf:
-        raise ValueError(f"n_events must be a positive number of events; got {n_events!r}.")
-    return value
+    try:
+        return as_number(n_events, "n_events", above=0)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"n_events must be a positive number of events; got {str(n_events)[:40]}."
+        ) from error

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...events.events import Events
-from ...inputs import Input, as_floats, as_path, kind_of
+from ...inputs import Input, as_floats, as_number, as_path, kind_of
 from ...packages import import_package
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
@@ -68,10 +68,12 @@ class UncertainRate:
                 f"rate must be a function of θ of shape (d,); got {kind_of(self.rate)}. An "
                 "uncertainty needs a rate: without one the normalisation is free."
             )
-        if not 0 < self.luminosity < 1:
+        try:
+            as_number(self.luminosity, "luminosity", above=0, below=1)
+        except (TypeError, ValueError) as error:
             raise ValueError(
-                f"luminosity must lie between 0 and 1, like 0.02; got {self.luminosity}."
-            )
+                f"luminosity must lie between 0 and 1, like 0.02; got {self.luminosity!r}."
+            ) from error
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -382,6 +384,8 @@ def _as_rate(
         given = len(rows)
 
     def total(theta: np.ndarray) -> float:
+        if isinstance(given, type):
+            raise TypeError(f"expected must be a number or a function of θ; got {kind_of(given)}.")
         number = as_floats(given(theta) if callable(given) else given, "the expected number")
         if number.shape != ():
             raise ValueError(

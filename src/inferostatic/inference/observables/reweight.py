@@ -188,7 +188,8 @@ def _assess_weights(
             "theta_to. Simulate more events, or closer to it."
         )
     mean = after.sum() / before.sum()
-    error = float(np.sqrt((before**2 * (ratio - mean) ** 2).sum()) / before.sum())
+    # Shares rather than weights, whose squares may be too large.
+    error = float(np.sqrt(((before / before.sum()) ** 2 * (ratio - mean) ** 2).sum()))
     result = Reweighting(
         weight=after,
         log_ratio=log_ratio,

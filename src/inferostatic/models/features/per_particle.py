@@ -21,7 +21,7 @@ from .features import AbstractFeatures, Standardised
 
 def _as_float32(value: float) -> float:
     """What models see of a number."""
-    return float(np.float32(value))
+    return float(np.float32(as_number(value, "padding")))
 
 
 @known
@@ -114,7 +114,6 @@ class PerParticle(AbstractFeatures):
     def __check_init__(self) -> None:
         as_count(self.particles, "particles")
         as_count(self.features, "features")
-        as_number(self.padding, "padding")
         if not isinstance(self.scaling, AbstractFeatures | Absent):
             raise TypeError(
                 f"scaling must be such as ist.Standardised(); got {kind_of(self.scaling)}."
