@@ -326,7 +326,7 @@ def as_number(
         return number
     bounds = (("of at least", least), ("above", above), ("at most", most), ("below", below))
     stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds if np.isfinite(bound))
-    raise ValueError(f"{name} must be a finite number{stated and ' '}{stated}; got {number:g}.")
+    raise ValueError(f"{name} must be a finite number{stated and ' '}{stated}; got {number}.")
 
 
 def float_or_inf(value: Any) -> float:  # noqa: ANN401

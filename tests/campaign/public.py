@@ -51,7 +51,11 @@ def vector(value: Any, *more: str) -> Argument:
 
 
 def width(value: float) -> Argument:
-    return Argument(value, "vector", frozenset({"negative", "plus one half", *FUNCTIONS}))
+    return Argument(
+        value,
+        "vector",
+        frozenset({"one entry", "list of it", "negative", "plus one half", *FUNCTIONS}),
+    )
 
 
 def number(value: Any, *more: str) -> Argument:
@@ -159,7 +163,7 @@ def prior_targets() -> list[Target]:
             "Discrete",
             lambda **k: (ist.Discrete(**k), ist.Discrete(**k).sample(4, seed=1)),
             points=data([[0.0, 1.0], [1.0, 2.0], [3.0, 0.5]]),
-            probability=vector([0.2, 0.3, 0.5]),
+            probability=vector([0.2, 0.3, 0.5], "None"),
             names=names("a", "b"),
         ),
         target(
@@ -167,12 +171,14 @@ def prior_targets() -> list[Target]:
             lambda **k: p(ist.CustomPrior(**k)),
             draw_one=function(draw_one),
             log_density_of=function(log_density_of),
-            low=vector([0.0, 0.0]),
+            low=vector([0.0, 0.0], "None"),
             high=vector([1.0, 1.0], "None"),
             names=names("a", "b"),
         ),
         target("Uniform.sample", PRIOR.sample, n=count(4), seed=SEED),
-        target("Uniform.log_prob", PRIOR.log_prob, theta=data(THETA[:5], "without rows")),
+        target(
+            "Uniform.log_prob", PRIOR.log_prob, theta=data(THETA[:5], "without rows", "no rows")
+        ),
     ]
 
 
@@ -201,7 +207,7 @@ def kernel_targets() -> list[Target]:
             lambda **k: with_kernel(ist.CustomKernel(**k)),
             width=width(0.3),
             draw_standard=function(draw_standard),
-            second_moment=number(1 / 3),
+            second_moment=width(1 / 3),
             largest=number(1.0),
             log_standard_density=function(on_square, "None"),
         ),
@@ -280,7 +286,7 @@ def method_targets() -> list[Target]:
         target(
             "Latent",
             ist.Latent,
-            arrays=thing({"joint_score": THETA}, "empty dictionary"),
+            arrays=thing({"joint_score": THETA}, "empty dictionary", "{'p': 1}", "{1: 2}"),
             joint=thing(None),
         ),
     ]
@@ -455,6 +461,7 @@ def event_targets() -> list[Target]:
             simulator=simulating(),
             prior=thing(
                 PRIOR,
+                "a prior",
                 "five numbers",
                 "0-d array",
                 "0",
@@ -492,18 +499,24 @@ def event_targets() -> list[Target]:
             "Morphing.of_degree",
             ist.Morphing.of_degree,
             degree=count(2),
-            benchmarks=data(BENCHMARKS),
+            benchmarks=data(BENCHMARKS, "one column less"),
             highest=thing(None, "3"),
             rates=data(np.ones(6), "None"),
             nuisances=count(0),
         ),
-        target("Morphing.weights_at", MORPHING.weights_at, theta=data(POINT / 2)),
+        target(
+            "Morphing.weights_at",
+            MORPHING.weights_at,
+            theta=data(POINT / 2, "no rows", "list of it"),
+        ),
         target(
             "Morphing.rate",
             ist.Morphing.of_degree(2, BENCHMARKS, rates=POOL_WEIGHTS.sum(0)).rate,
-            theta=data(POINT / 2),
+            theta=data(POINT / 2, "no rows", "list of it"),
         ),
-        target("Morphing.components", MORPHING.components, weights=data(POOL_WEIGHTS)),
+        target(
+            "Morphing.components", MORPHING.components, weights=data(POOL_WEIGHTS, "without rows")
+        ),
         target(
             "Morphing.check",
             MORPHING.check,
@@ -549,7 +562,7 @@ def event_targets() -> list[Target]:
             ist.nuisance_exponents,
             nominal=data(np.linspace(1, 2, 9)),
             up=data(np.linspace(1.1, 2.1, 9)[None]),
-            down=data(np.linspace(0.9, 1.9, 9)[None], "None"),
+            down=data(np.linspace(0.9, 1.9, 9)[None], "None", "[None]"),
         ),
         target(
             "pad_particles",
@@ -847,7 +860,10 @@ def load_stored(name: str) -> Any:
 def fit_targets() -> list[Target]:
     method = thing(ist.CARL(), "None")
     kernel = thing(ist.Delta, "its class")
-    fixed = {"network": thing(ist.MLP((4,))), "training": thing(TRAINING, "None")}
+    fixed = {
+        "network": thing(ist.MLP((4,)), "None", "a network"),
+        "training": thing(TRAINING, "None"),
+    }
     few = EVENTS[:200]
     return [
         target(
@@ -871,7 +887,7 @@ def fit_targets() -> list[Target]:
             "fit with a width",
             lambda width: small_fit(method=ist.KSE(ist.Delta(width))),
             heavy=True,
-            width=number(0.3),
+            width=width(0.3),
         ),
         target(
             "cross_fit",

@@ -114,6 +114,8 @@ def SALLINO(*, reference: Input, unit: Input | None = None) -> Method:
     The training is that of `SALLY`; the projection is `ist.observable(est, reference,
     direction=theta - reference)`.
     """
+    if reference is None:
+        raise TypeError("SALLINO learns the score at a reference point; give reference=.")
     return score_method("SALLINO", None, reference, unit)
 
 

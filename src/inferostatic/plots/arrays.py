@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inputs import as_floats
+from ..inputs import as_floats, as_names
 
 # Sequences are named beside ArrayLike because its protocols reject tuples when checked at run time.
 Numbers = ArrayLike | Sequence[Any]
@@ -30,3 +30,11 @@ def as_label(text: object, name: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a text, got {text!r}")
     return text
+
+
+def require_names(names: object, count: int) -> tuple[str, ...]:
+    """One name for each column."""
+    try:
+        return as_names([] if names is None else names, count, "the figure")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected {count} names, one for each column; got {names!r}") from error

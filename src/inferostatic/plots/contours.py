@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..inputs import Input, as_names
-from .arrays import as_finite
+from ..inputs import Input
+from .arrays import as_finite, require_names
 from .style import INK, choose_colour, make_panels, open_frame, use_style
 
 
@@ -24,7 +24,7 @@ def contours(
         raise ValueError(
             f"expected a dictionary with at least one outline by its name, got {outlines!r}"
         )
-    names = as_names(names, 2, "outlines")
+    names = require_names(names, 2)
     point = None if truth is None else as_finite(truth, "truth")
     if point is not None and point.shape != (2,):
         raise ValueError(f"truth must be a point of shape (2,), got shape {point.shape}")

@@ -11,8 +11,8 @@ from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ..inputs import as_count, as_names
-from .arrays import Numbers, as_finite
+from ..inputs import as_count
+from .arrays import Numbers, as_finite, require_names
 from .style import HEAT, INK, add_colour_bar, make_panels, use_style
 
 #: Height of a triangle whose sides have length 1.
@@ -44,7 +44,7 @@ def dirichlet_triangles(
             "expected parameter points of three positive numbers each, shape (n, 3); "
             f"got shape {np.shape(thetas)} with values {points.tolist()}"
         )
-    names = as_names(names, 3, "x")
+    names = require_names(names, 3)
     resolution = as_count(resolution, "resolution", least=10, most=MOST_PIXELS)
 
     simplex = _make_pixels(resolution)

@@ -24,6 +24,10 @@ from .records import Event, Key, Number, Theta
 Width = float | tuple[float, ...] | Callable[..., Any]
 
 
+#: Beyond so many standard deviations nothing of a normal distribution is left in float64.
+MOST_DEVIATIONS = 40.0
+
+
 def as_width(width: Any) -> Width:  # noqa: ANN401
     """A positive number, a tuple of them, or a function of θ or of (x, θ)."""
     if callable(width) and not isinstance(width, type):
@@ -103,7 +107,13 @@ class AbstractKernel(eqx.Module):
                 "a width function is used inside the compiled loop and must be JAX-traceable "
                 f"(jax.numpy, no Python branches on values): {error}"
             ) from error
-        return jnp.broadcast_to(jnp.asarray(value, theta.dtype), theta.shape)
+        try:
+            return jnp.broadcast_to(jnp.asarray(value, theta.dtype), theta.shape)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"a width function must return one width, or one for each of the {len(theta)} "
+                f"parameters; {in_short(error)}."
+            ) from error
 
 
 class AbstractProductKernel(AbstractKernel):
@@ -233,7 +243,7 @@ class Gaussian(AbstractProductKernel):
 
     def __check_init__(self) -> None:
         if self.truncation is not None:
-            as_number(self.truncation, "truncation", above=0)
+            as_number(self.truncation, "truncation", above=0, most=MOST_DEVIATIONS)
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """Normal, or truncated normal, numbers."""
@@ -298,6 +308,11 @@ class CustomKernel(AbstractKernel):
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """The user's draw."""
+        if isinstance(self.second_moment, tuple) and len(self.second_moment) not in (1, dim):
+            raise ValueError(
+                f"second_moment has {len(self.second_moment)} values but there are {dim} "
+                "parameters."
+            )
         try:
             u = jnp.asarray(self.draw_standard(dim, key), jnp.float32)
         except Exception as error:  # whatever a user's function raises

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from ...inputs import (
+    FLOAT32_MAX,
     Input,
     as_count,
     as_floats,
@@ -148,7 +149,9 @@ class Morphing(AbstractJoint):
         rows = as_rows(benchmarks, "benchmarks", of="parameters")
         if highest is not None and not isinstance(highest, list | tuple | np.ndarray):
             raise TypeError(f"highest must be a list of powers; got {kind_of(highest)}.")
-        listed = isinstance(highest, list | tuple) or np.ndim(highest or 0) == 1
+        listed = isinstance(highest, list | tuple) or (
+            isinstance(highest, np.ndarray) and highest.ndim == 1
+        )
         if highest is not None and (not listed or len(highest) != rows.shape[1]):
             raise ValueError(
                 f"highest must hold one power for each of the {rows.shape[1]} parameters; got "
@@ -355,7 +358,11 @@ class Morphing(AbstractJoint):
                 f"θ must have {self.dim} parameters{nuisance}, shape (d,) or (n, d); got shape "
                 f"{theta.shape}."
             )
-        return np.atleast_2d(theta).astype(np.float64)
+        rows = np.atleast_2d(theta).astype(np.float64)
+        good = np.asarray((np.abs(rows) <= FLOAT32_MAX).all(axis=1))
+        if not good.all():
+            raise ValueError(f"θ must be finite in float32; it is not in {bad_rows(good)}.")
+        return rows
 
     def _weights(self, weights: Input) -> ndarray:
         of = "weights, one per benchmark"

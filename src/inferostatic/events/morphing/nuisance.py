@@ -61,7 +61,8 @@ def nuisance_exponents(
     """
     central = _weights(nominal, "nominal", None)
     for name, listed in (("up", up), ("down", down)):
-        if listed is not None and not isinstance(listed, list | tuple | ndarray):
+        missing = listed is None and name == "down"
+        if not missing and not isinstance(listed, list | tuple | ndarray):
             raise TypeError(
                 f"{name} must be a list with the weights of each nuisance parameter; got "
                 f"{kind_of(listed)}."

@@ -16,6 +16,7 @@ from ...inputs import (
     as_rows,
     bad_rows,
     column_names,
+    require_finite,
 )
 
 #: Message about input in which all events are empty.
@@ -94,6 +95,7 @@ def pad_particles(
     parts = [slots.reshape(len(number), -1)]
     if event is not None:
         rows = as_rows(event, "event", of="columns")
+        require_finite(rows, "event", "Remove or repair these events.")
         if len(rows) != len(number):
             raise ValueError(f"there are {len(number)} events, but event has {len(rows)} rows.")
         parts.append(rows)

@@ -76,7 +76,8 @@ def read_root(
 def _are_names(theta: object) -> bool:
     if isinstance(theta, str):
         return True
-    return isinstance(theta, list | tuple) and all(isinstance(name, str) for name in theta)
+    listed = isinstance(theta, list | tuple) and len(theta) > 0
+    return listed and all(isinstance(name, str) for name in theta)
 
 
 def _column(table: Any, branch: str) -> np.ndarray:  # noqa: ANN401

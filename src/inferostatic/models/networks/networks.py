@@ -6,7 +6,7 @@ plain `jnp`, because exporters cannot differentiate through library layers.
 """
 
 import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -205,7 +205,8 @@ class ResidualNetwork(AbstractFeedForward):
 
 
 def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
-    if isinstance(widths, str) or not isinstance(widths, Iterable):
+    listed = isinstance(widths, list | tuple | range | np.ndarray | Iterator)
+    if not listed or (isinstance(widths, np.ndarray) and widths.ndim != 1):
         raise TypeError(f"widths must be a list such as (64, 64); got {widths!r}.")
     values = tuple(as_count(width, "every width", most=MOST_UNITS) for width in widths)
     if not values:

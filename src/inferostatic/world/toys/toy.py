@@ -273,8 +273,8 @@ def require_whole_number(value: object, name: str, least: int, remedy: str) -> N
         as_count(value, name, least=least, most=MOST_WHOLE)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be a whole number of at least {least} and at most {MOST_WHOLE:,}; "
-            f"{error} {remedy}."
+            f"{name} must be a whole number of at least {least}, got {str(value)[:40]}; {remedy}, "
+            f"at most {MOST_WHOLE:,}."
         ) from error
 
 
