@@ -20,7 +20,7 @@ from .outcomes import CLASSES, Class, Outcome
 
 #: Seconds that one case may take; the slowest ones compile for a few.
 MOST_SECONDS = 60.0
-#: Bytes that a worker may take above what it took at its first case.
+#: Bytes that one case may take.
 MOST_MEMORY = 1_500_000_000
 #: Seconds for the imports and the plain answers of all targets.
 START_SECONDS = 240.0
@@ -102,7 +102,7 @@ def _watch(
         message = json.loads(line)
         since, allowed = time.monotonic(), limits.seconds
         if "begins" in message:
-            before = before or _memory(worker.pid)
+            before = _memory(worker.pid)
             running = message["index"], message["begins"]
         elif "ended" in message:
             return found, None

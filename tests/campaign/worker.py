@@ -17,6 +17,10 @@ from .outcomes import Outcome
 #: Bytes of addresses beyond those after the imports: a huge array fails at once.
 ADDRESSES = 8 << 30
 
+#: Cases after which compiled programs are forgotten: each maps some memory, of which Linux allows
+#: a process only so many pieces.
+FORGET = 5000
+
 
 def tell(**message: object) -> None:
     os.write(CHANNEL, (json.dumps(message) + "\n").encode())
@@ -40,11 +44,15 @@ if __name__ == "__main__":
     if Path("/proc/self/statm").exists():
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, resource.RLIM_INFINITY))
+    done: list[str] = []
     for index in range(first, len(cases)):
         # A prime step takes something of every target and of every input.
         if index % every:
             continue
+        if len(done) % FORGET == 0:
+            jax.clear_caches()
         name, run = cases[index]
+        done.append(name)
         tell(begins=name, index=index)
         start = time.monotonic()
         try:

@@ -150,7 +150,8 @@ def parameter_index(parameter: object, names: Sequence[str]) -> int:
 def parameter_indices(which: object, names: Sequence[str]) -> list[int]:
     """Indices of different parameters given by name or index, at least one."""
     each = [which]
-    if isinstance(which, list | tuple | range | np.ndarray) and np.ndim(which):  # type: ignore[arg-type]
+    listed = isinstance(which, list | tuple | range)
+    if listed or (isinstance(which, np.ndarray) and which.ndim == 1):
         each = list(which)
     found = [parameter_index(one, names) for one in each]
     if not found or len(set(found)) < len(found):

@@ -17,7 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inputs import as_floats, as_function, as_number, bad_rows, in_short, rounded
+from ..inputs import (
+    FLOAT32_MAX,
+    FLOAT32_TINY,
+    as_floats,
+    as_function,
+    as_number,
+    bad_rows,
+    in_short,
+    rounded,
+)
 from ..serial import Absent, known
 from .records import Event, Key, Number, Theta
 
@@ -35,7 +44,8 @@ def as_width(width: Any) -> Width:  # noqa: ANN401
             _arguments(width)
         return width
     values = as_floats(width, "width")
-    if values.ndim > 1 or not values.size or not (np.isfinite(values).all() and (values > 0).all()):
+    inside = (values >= FLOAT32_TINY) & (values <= FLOAT32_MAX)
+    if values.ndim > 1 or not values.size or not inside.all():
         raise ValueError(
             "a kernel's width must be a positive number, a list of one for each parameter, or a "
             f"function of theta; got {width!r}."
