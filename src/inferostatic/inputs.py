@@ -374,3 +374,14 @@ def as_function(value: Any, name: str, what: str) -> Callable[..., Any]:  # noqa
     if not callable(value) or isinstance(value, type):
         raise TypeError(f"{name} must be {what}; got {kind_of(value)}.")
     return value
+
+
+def call_function(function: Callable[..., Any], what: str, *arguments: object) -> Any:  # noqa: ANN401
+    """What a user's function returns; one that cannot be called like this is named."""
+    try:
+        return function(*arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"{what}, called with {len(arguments)} argument{'s' * (len(arguments) > 1)}, failed: "
+            f"{in_short(error)}."
+        ) from error

@@ -1145,10 +1145,10 @@ def inference_targets() -> list[Target]:
         ),
         target(
             "upper_limit of Asimov data",
-            lambda asimov: ist.upper_limit(LIKELIHOOD, 0, ist.CLs(asimov=asimov)),
+            lambda asimov: ist.upper_limit(LIKELIHOOD, 0, ist.CLs(asimov=asimov)).summary(),
             asimov=data(SIMULATED),
         ),
-        target("UpperLimit.test_at", found_limit.test_at, value=number(0.5)),
+        target("UpperLimit.test_at", found_limit.test_at, value=width(0.5)),
         *(
             target(
                 method.__name__,
@@ -1161,15 +1161,6 @@ def inference_targets() -> list[Target]:
             )
             for method in (ist.CLs, ist.CLsb)
         ),
-        *(
-            target(
-                f"{method.__name__} of Asimov data",
-                method,
-                asimov=Argument(SIMULATED, "vector", ANY_EVENTS),
-                calibration=thing(None),
-            )
-            for method in (ist.CLs,)
-        ),
         target(
             "ScoreCalibration",
             ist.ScoreCalibration,
@@ -1181,7 +1172,7 @@ def inference_targets() -> list[Target]:
             "NearbySimulation",
             ist.NearbySimulation,
             simulator=simulating(),
-            prior=thing(PRIOR, "None"),
+            prior=thing(PRIOR, "None", "a prior"),
             fraction=number(0.3),
             most_events=count(5000),
         ),
@@ -1218,7 +1209,7 @@ def inference_targets() -> list[Target]:
             estimator=thing(EXACT),
             x=simulating(),
             theta=theta,
-            n=count(50),
+            n=count(50, "None"),
             seed=SEED,
         ),
         target("Fisher.bound", found_fisher.bound, n_events=number(10.0)),
@@ -1285,7 +1276,7 @@ def inference_targets() -> list[Target]:
         ),
         target(
             "Reweighted",
-            ist.Reweighted,
+            lambda **k: as_arrays(ist.Reweighted(**k)),
             x=data(SEEN, "one column more", "one column less"),
             weight=data(WEIGHT, "None"),
         ),
@@ -1299,7 +1290,7 @@ def inference_targets() -> list[Target]:
             "Templates",
             ist.Templates,
             source=thing(ist.Reweighted(SIMULATED)),
-            shift=thing(None, "0.25", "3"),
+            shift=thing(None, "empty dictionary", "{'p': 1}"),
             bins=thing(None, "3"),
             max_relative_error=number(0.5),
             most_bins=count(5),
@@ -1318,6 +1309,12 @@ def inference_targets() -> list[Target]:
         ),
     ]
     return [one for one in targets if one is not None]
+
+
+def as_arrays(given: Any) -> Any:
+    """What was stored as it was given."""
+    weight = None if given.weight is None else np.asarray(given.weight, float)
+    return np.asarray(given.x, float), weight
 
 
 def to_pyhf(**k: Any) -> Any:
@@ -1380,7 +1377,7 @@ def check_targets() -> list[Target]:
             names=Argument(
                 ["mean"],
                 "names",
-                frozenset({"text", "digits", "empty text", "surrogate", "zero byte"}),
+                frozenset({"None", "text", "digits", "empty text", "surrogate", "zero byte"}),
             ),
             draws=count(30),
             seed=SEED,
@@ -1437,7 +1434,7 @@ def plot_targets() -> list[Target]:
             validation_loss=data([3.1, 2.1], "None", *PADDED),
             title=label,
             label=label,
-            best_epoch=thing([1], "None"),
+            best_epoch=thing([1], "None", "empty list", "empty tuple", "empty array"),
             truth=number(1.5, "None"),
         ),
         target(
@@ -1513,9 +1510,17 @@ def toy_targets() -> list[Target]:
                 rng=thing(None, "generator of numbers"),
             ),
             target(
-                f"{name}.log_prob", toy.log_prob, x=data(x, *NO_ROWS), theta=data(theta, *NO_ROWS)
+                f"{name}.log_prob",
+                toy.log_prob,
+                x=data(x, *NO_ROWS),
+                theta=data(theta, *NO_ROWS, "range", "five numbers"),
             ),
-            target(f"{name}.score", toy.score, x=data(x, *NO_ROWS), theta=data(theta, *NO_ROWS)),
+            target(
+                f"{name}.score",
+                toy.score,
+                x=data(x, *NO_ROWS),
+                theta=data(theta, *NO_ROWS, "range", "five numbers"),
+            ),
         ]
         if isinstance(toy, toys.AbstractLatentToy):
             found.append(
@@ -1545,11 +1550,14 @@ def toy_targets() -> list[Target]:
 
 #: Public names that are no target by themselves, and why.
 NO_TARGET = {
-    "made by the library, methods are targets": "Estimator ScoreEstimator RatioEstimator DensityEstimator MatrixElement NumpyroSimulator Records History",
+    "made by the library, methods are targets": "Estimator ScoreEstimator RatioEstimator "
+    "DensityEstimator MatrixElement NumpyroSimulator Records History",
     "errors and warnings": "CapabilityError FarReweighting TrainingError",
-    "without arguments": "Automatic Constant Exponential GlorotUniform Independent LecunNormal Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic HistogramBins",
+    "without arguments": "Automatic Constant Exponential GlorotUniform Independent LecunNormal "
+    "Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic HistogramBins",
     "objects": "paper_network paper_ratio_network paper_score_network",
-    "records that functions return": "CalibrationCurve Coverage Finding LatentCheck MeanScore PairIdentities PosteriorPredictive Recalibration",
+    "records that functions return": "CalibrationCurve Coverage Finding LatentCheck MeanScore "
+    "PairIdentities PosteriorPredictive Recalibration",
     "abstract": "AbstractToy AbstractLatentToy",
 }
 

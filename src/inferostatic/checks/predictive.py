@@ -16,6 +16,7 @@ from ..inputs import (
     as_names,
     as_rows,
     as_seed,
+    call_function,
     column_names,
     kind_of,
     require_finite,
@@ -113,7 +114,9 @@ def posterior_predictive(
         )
 
     def compute(part: np.ndarray) -> np.ndarray:
-        values = _compute_moments(part) if statistic is None else statistic(part)
+        values = _compute_moments(part)
+        if statistic is not None:
+            values = call_function(statistic, "the statistic, a function of x", part)
         return np.atleast_1d(as_floats(values, "the statistic"))
 
     observed, sets = compute(rows), [*map(compute, np.split(simulated, count))]

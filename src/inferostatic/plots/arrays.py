@@ -32,9 +32,9 @@ def as_label(text: object, name: str) -> str:
     return text
 
 
-def require_names(names: object, count: int) -> tuple[str, ...]:
+def require_names(names: object, count: int, counted: str) -> tuple[str, ...]:
     """One name for each column."""
     try:
         return as_names([] if names is None else names, count, "the figure")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"expected {count} names, one for each column; got {names!r}") from error
+        raise ValueError(f"expected {counted} names, got {names!r}") from error

@@ -24,7 +24,7 @@ def contours(
         raise ValueError(
             f"expected a dictionary with at least one outline by its name, got {outlines!r}"
         )
-    names = require_names(names, 2)
+    names = require_names(names, 2, "two")
     point = None if truth is None else as_finite(truth, "truth")
     if point is not None and point.shape != (2,):
         raise ValueError(f"truth must be a point of shape (2,), got shape {point.shape}")

@@ -44,7 +44,7 @@ def dirichlet_triangles(
             "expected parameter points of three positive numbers each, shape (n, 3); "
             f"got shape {np.shape(thetas)} with values {points.tolist()}"
         )
-    names = require_names(names, 3)
+    names = require_names(names, 3, "three corner")
     resolution = as_count(resolution, "resolution", least=10, most=MOST_PIXELS)
 
     simplex = _make_pixels(resolution)

@@ -57,7 +57,7 @@ def error_by_instance(
             raise TypeError(f"{what} must be a dictionary of numbers by network, got {given!r}")
     if published is not None and not isinstance(published, Mapping):
         raise TypeError(f"published must be a dictionary of numbers, got {published!r}")
-    if direct is not None and (isinstance(direct, str) or not isinstance(direct, Collection)):
+    if direct is not None and not isinstance(direct, list | tuple | set | frozenset):
         raise TypeError(f"direct must be a list of names of networks, got {direct!r}")
     title, label = as_label(title, "title"), as_label(label, "label")
     if not errors:

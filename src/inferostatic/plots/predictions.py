@@ -47,7 +47,7 @@ def true_against_predicted(
         )
     truth, guess = truth.reshape(len(truth), -1), guess.reshape(len(guess), -1)
     count = truth.shape[1]
-    names = None if names is None else require_names(names, count)
+    names = None if names is None else require_names(names, count, str(count))
     label, bins = as_label(label, "label"), as_count(bins, "bins", most=MOST_CELLS)
 
     edges = [_choose_edges(t, p, bins) for t, p in zip(truth.T, guess.T, strict=True)]

@@ -39,7 +39,11 @@ class Linear(AbstractDifference):
 
     def normalisation(self, kernel: AbstractKernel, dim: int) -> float | tuple[float, ...]:
         """μ₂."""
-        del dim
+        if isinstance(kernel.variance, tuple) and len(kernel.variance) not in (1, dim):
+            raise ValueError(
+                f"the kernel has {len(kernel.variance)} second moments but there are {dim} "
+                "parameters."
+            )
         return kernel.variance
 
 

@@ -253,7 +253,13 @@ class Gaussian(AbstractProductKernel):
 
     def __check_init__(self) -> None:
         if self.truncation is not None:
-            as_number(self.truncation, "truncation", above=0, most=MOST_DEVIATIONS)
+            try:
+                as_number(self.truncation, "truncation", above=0, most=MOST_DEVIATIONS)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"truncation must be a positive multiple of the width, up to "
+                    f"{MOST_DEVIATIONS:g}; got {str(self.truncation)[:40]}."
+                ) from error
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """Normal, or truncated normal, numbers."""
@@ -318,11 +324,6 @@ class CustomKernel(AbstractKernel):
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """The user's draw."""
-        if isinstance(self.second_moment, tuple) and len(self.second_moment) not in (1, dim):
-            raise ValueError(
-                f"second_moment has {len(self.second_moment)} values but there are {dim} "
-                "parameters."
-            )
         try:
             u = jnp.asarray(self.draw_standard(dim, key), jnp.float32)
         except Exception as error:  # whatever a user's function raises

@@ -16,7 +16,10 @@ Simulators = Simulator | Sequence[Simulator]
 
 
 #: What an Asimov data set is, for messages.
-ASIMOV = "Give the events that the background predicts, or a function of θ that returns them."
+ASIMOV = (
+    "Give finite observables: the events that the background predicts, or a function of θ that "
+    "returns them."
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -6,7 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...events.simulate import simulate_at
-from ...inputs import Input, as_floats, as_rows, as_seed, kind_of, require_finite, warn_user
+from ...inputs import (
+    Input,
+    as_floats,
+    as_rows,
+    as_seed,
+    call_function,
+    kind_of,
+    require_finite,
+    warn_user,
+)
 from ...progress import progress
 from ...tables import format_table
 from ...world.simulator import require_simulator
@@ -306,7 +315,9 @@ def _asimov(
 
 
 def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -> list[np.ndarray]:  # noqa: ANN401
-    made: Any = given(theta.copy()) if callable(given) else given
+    made: Any = given
+    if callable(given):
+        made = call_function(given, "asimov, a function of θ", theta.copy())
     every = list(made) if len(channels) > 1 and isinstance(made, list | tuple) else [made]
     if len(every) != len(channels):
         raise ValueError(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats, as_number, rounded
+from ...inputs import FLOAT32_MAX, Input, as_count, as_floats, as_number, rounded
 from ...tables import format_table
 from ...weights import mean_and_error
 from ..arguments import ONE_SIGMA, Parameter, as_level, parameter_index, parameter_indices
@@ -258,7 +258,8 @@ class FisherInformation:
         if isinstance(direction, Parameter):
             return np.eye(len(self.names))[parameter_index(direction, self.names)]
         vector = as_floats(direction, "direction")
-        if vector.shape != (len(self.names),) or not np.isfinite(vector).all():
+        inside = np.abs(vector) <= FLOAT32_MAX  # squares are summed in float64
+        if vector.shape != (len(self.names),) or not inside.all():
             raise ValueError(
                 f"direction must be a parameter's name or one finite number for each of "
                 f"{', '.join(self.names)}; got {direction!r}."

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...events.events import Events
-from ...inputs import Input, as_floats, as_number, as_path, kind_of
+from ...inputs import Input, as_floats, as_number, as_path, call_function, kind_of
 from ...packages import import_package
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
@@ -386,7 +386,8 @@ def _as_rate(
     def total(theta: np.ndarray) -> float:
         if isinstance(given, type):
             raise TypeError(f"expected must be a number or a function of θ; got {kind_of(given)}.")
-        number = as_floats(given(theta) if callable(given) else given, "the expected number")
+        what = "the expected number, a function of θ"
+        number = as_floats(call_function(given, what, theta) if callable(given) else given, what)
         if number.shape != ():
             raise ValueError(
                 "the expected number of events must be one number, or a function of θ that returns "
