@@ -157,7 +157,7 @@ def test_a_simulator_that_returns_nan() -> None:
     def breaks_at_large_a(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.where(theta[:, :1] > 4.5, np.nan, rng.normal(size=theta.shape))
 
-    theta = PRIOR.sample(50, seed=1)
+    theta = ist.simulate(lambda t, _: t, PRIOR, 50, seed=1).theta
     first = theta[theta[:, 0] > 4.5][0]
     refused(
         ValueError,
@@ -284,7 +284,7 @@ def test_one_dimensional_input(potential: ist.Estimator) -> None:
     for misuse in (
         lambda: ist.Events(x=X[:, 0], theta=THETA),
         lambda: ist.Events(x=np.arange(300), theta=THETA),
-        lambda: potential.score(X[0], THETA[0]),
+        lambda: potential.score(X[0, :2], THETA[0]),
         lambda: ist.maximum_likelihood(potential, X[0, :2]),
     ):
         refused(ValueError, misuse, "x must have two axes, (events, observables)", hint)

@@ -184,7 +184,13 @@ def test_names() -> None:
 def test_columns_in_another_order_are_refused() -> None:
     require_order(("a", "b"), ("a", "b"), "x")
     require_order(None, ("a", "b"), "x")
-    require_order(("p", "q"), ("a", "b"), "x")
+    require_order(("p", "q"), ("a", "b"), "x", renamed=True)
+    # Names that only count columns are no names.
+    require_order(("0", "1"), ("a", "b"), "x")
+    require_order(("p", "q"), ("x0", "x1"), "x")
+    require_order(("a", "theta1"), ("a", "b"), "theta")
+    with pytest.raises(ValueError, match=r"x are a, c, but those expected here are a, b"):
+        require_order(("a", "c"), ("a", "b"), "x")
     with pytest.raises(
         ValueError, match=r"are b, a, but the order here is a, b; use x\[\['a', 'b'"
     ):

@@ -56,6 +56,7 @@ class ShortTraining(ist.Training):
 
 # After so little training the estimates may lie at an edge, of which users are warned.
 @pytest.mark.filterwarnings("ignore:the estimate lies at the edge")
+@pytest.mark.filterwarnings("ignore:.*the members disagree")
 def test_the_quickstart_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ shapes, finiteness and dtypes. Messages say what was expected, what came and wha
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -38,12 +39,15 @@ FEWEST_STEPS = 100
 INNER_PACKAGES = (__name__.partition(".")[0], "jaxtyping")
 #: No array has more entries.
 LARGEST_COUNT = 2**63 - 1
+#: Names that only count columns.
+COUNTED = re.compile(r"(x|theta)?\d+")
 #: Numbers that are checked at a time.
 CHECKED_NUMBERS = 1 << 20
 
 
 def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
-    """`value` as a floating-point NumPy array; other numbers and booleans become float64."""
+    """`value` as a floating-point NumPy array; other numbers become float64, False 0 and True 1."""
+    value = _read_columns(value, name)
     try:
         if isinstance(value, np.ma.MaskedArray):
             # A plain conversion would drop the mask and let the values under it in.
@@ -88,6 +92,35 @@ def as_floats(value: Input, name: str) -> Float[ndarray, "..."]:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
+def _read_columns(table: Any, name: str) -> Any:  # noqa: ANN401
+    """A data frame whose columns have no common type as one array; anything else as it is.
+
+    Columns of categories, text or dates are refused by their name: how to encode them is the
+    user's to say.
+    """
+    columns, kinds = getattr(table, "columns", None), getattr(table, "dtypes", None)
+    if columns is None or kinds is None:
+        return table
+    read, kinds = [], list(kinds)
+    if len(set(kinds)) == 1 and isinstance(kinds[0], np.dtype) and kinds[0].kind in "biuf":
+        return table
+    for column, kind in zip(columns, map(str, kinds), strict=True):
+        numbers = not kind.lower().startswith(("categor", "enum", "date", "time", "duration"))
+        try:
+            read.append(np.asarray(table[column]).astype(np.float64))
+        except (TypeError, ValueError):
+            numbers = False
+        if not numbers:
+            raise TypeError(
+                f"column {str(column)!r} of {name} holds {kind}, not numbers. State how it is "
+                f"encoded: {name}[{str(column)!r}].cat.codes numbers categories, "
+                f"pandas.get_dummies({name}, columns=[{str(column)!r}]) gives each one a column of "
+                "0 and 1, and .astype(float) reads numbers; missing values must be filled or left "
+                "out. Booleans need nothing: False is 0 and True is 1."
+            )
+    return np.stack(read, axis=1) if read and len(set(kinds)) > 1 else table
+
+
 def warn_user(message: str) -> None:
     """Warn at the first line outside this package, which is the one that its user can change."""
     frame, level = sys._getframe(), 1
@@ -112,6 +145,14 @@ def as_rows(value: Input, name: str, *, columns: int | None = None, of: str = "v
     if columns is not None and array.shape[1] != columns:
         raise ValueError(f"{name} must have {columns} {of}; got shape {array.shape}.")
     return array
+
+
+def as_event_rows(x: Input, names: Sequence[str], name: str = "x") -> ndarray:
+    """Events with one row each; one event may come with shape (D,), a value for each name."""
+    require_order(column_names(x), names, name)
+    array = as_floats(x, name)
+    one = array.ndim == 1 and array.size == len(names)
+    return as_rows(array[None] if one else x, name, of="observables")
 
 
 def bad_rows(good: ndarray) -> str:
@@ -245,13 +286,25 @@ def column_names(table: object) -> tuple[str, ...] | None:
     return None if columns is None else tuple(str(column) for column in columns)
 
 
-def require_order(given: Sequence[str] | None, names: Sequence[str], name: str) -> None:
-    """Refuse the right columns in another order than `names`."""
+def require_order(
+    given: Sequence[str] | None, names: Sequence[str], name: str, *, renamed: bool = False
+) -> None:
+    """Refuse columns in another order than `names`, or with other names unless they are `renamed`.
+
+    Names that only count columns, such as x0, x1, … or 0, 1, …, say nothing.
+    """
     given, names = tuple(given or ()), tuple(names)
     if given != names and sorted(given) == sorted(names):
         raise ValueError(
             f"the columns of {name} are {', '.join(given)}, but the order here is "
             f"{', '.join(names)}; use {name}[{list(names)}]."
+        )
+    pairs = zip(given, names, strict=True) if len(given) == len(names) and not renamed else ()
+    if any(a != b and not COUNTED.fullmatch(a) and not COUNTED.fullmatch(b) for a, b in pairs):
+        raise ValueError(
+            f"the columns of {name} are {', '.join(given)}, but those expected here are "
+            f"{', '.join(names)}. Select these; if they mean the same, rename the columns or pass "
+            "the array without names, .to_numpy()."
         )
 
 

@@ -52,6 +52,16 @@ def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Ad
         yield from _lines(title, total, closing=bool(show))
 
 
+def announce(work: str, seconds: float, *, show: bool | None = None) -> None:
+    """One line on the time that work will take, where it is long or the display was asked for."""
+    silent = show is None and os.environ.get("INFEROSTATIC_PROGRESS") == "0"
+    if show is False or silent or (show is None and seconds < SECONDS_BETWEEN_LINES):
+        return
+    units = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    unit, size = next((unit for unit in units if seconds >= 2 * unit[1]), units[-1])
+    _print(f"{work} will take about {seconds / size:.0f} {unit}, as the first of them show", "")
+
+
 def _is_watched() -> bool:
     try:
         return sys.stderr.isatty()

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from .inputs import require_finite
+from .inputs import require_finite, warn_user
+
+#: Effective events below which a warning is due where most of the events do not count.
+FEW_EFFECTIVE = 5.0
+#: Times that the events exceed them there; exponentially distributed weights make it 2.
+FEW_TIMES = 4.0
+#: Part of the events that counts at least; with less, single weights decide.
+SMALL_PART = 0.01
 
 
 def require_weights(weight: np.ndarray, n: int, name: str = "weight") -> None:
@@ -29,6 +36,19 @@ def effective_size(weight: np.ndarray) -> float:
     # Scaled first, so that the squares of very large and very small weights stay finite.
     scaled = weight / largest
     return float(scaled.sum() ** 2 / np.square(scaled).sum())
+
+
+def warn_few_effective(weight: np.ndarray, name: str = "weight") -> None:
+    """Warn where a few large weights, or cancelling signs, leave hardly any of the events."""
+    size = effective_size(weight)
+    few = size < FEW_EFFECTIVE and size < len(weight) / FEW_TIMES
+    if few or size < SMALL_PART * len(weight):
+        warn_user(
+            f"{name}: {len(weight):,} events amount to {size:.3g} effective "
+            f"event{'s' if f'{size:.3g}' != '1' else ''}, (Σw)²/Σw², so a few of them decide "
+            "everything that follows. Check the weights, remove the events that dominate, or give "
+            "more events."
+        )
 
 
 def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

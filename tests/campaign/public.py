@@ -812,8 +812,8 @@ def estimator_targets() -> list[Target]:
             "forward_score",
             ist.forward_score,
             model=thing(member()),
-            x=data(X[0]),
-            theta=data(THETA[0]),
+            x=data([0.1, 0.2, 0.3]),
+            theta=data([1.0, 0.5]),
         ),
     ]
     density = load_stored("nde")

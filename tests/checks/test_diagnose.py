@@ -150,3 +150,23 @@ def test_an_unproven_deviation_is_not_called_good(events: ist.Events) -> None:
     assert "the smallest of 7 p-values is that small, 0.003, in 2.1%" in notable.verdict
     assert "passed, notable but unproven ones in mean ratio" in repr(notable)
     assert str(notable.findings[2]).startswith("mean ratio: notable; E[r] = 1.036")
+
+
+def test_trust_ends_with_a_number_of_observed_events(events: ist.Events) -> None:
+    right = diagnose(dirichlet(), events, n_observed=10)
+    assert right.passed
+    assert right.trusted_events is not None
+    assert right.trusted_events >= 10
+    assert "For 10 events: not biased" in right.verdict
+    # By 20,000 events nothing can be said of 10,000 observed ones.
+    many = diagnose(dirichlet(), events, n_observed=10_000)
+    assert not many.passed
+    assert "For 10,000 events: cannot be told" in many.verdict
+    assert "NOT to be trusted for 10,000 events" in repr(many)
+    # A mean score of 0.1 shifts an estimate by 0.3 standard errors for some ten events.
+    wrong = diagnose(dirichlet(tilt=0.1), events, n_observed=400)
+    assert wrong.trusted_events is not None
+    assert wrong.trusted_events < 20
+    assert "For 400 events: biased" in wrong.verdict
+    with pytest.raises(ValueError, match="n_observed"):
+        diagnose(dirichlet(), events, n_observed=0)

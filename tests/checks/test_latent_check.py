@@ -1,5 +1,6 @@
 """The check of latent information passes the right and names what is wrong."""
 
+import re
 from typing import Any
 
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ def test_wrong_latent_information_is_reported(events: ist.Events) -> None:
     ("change", "hint"),
     [
         (lambda t: t * [1.0, -1.0], "score of w seems to have the wrong sign"),
-        (lambda t: t * [1.0, 10.0], "score of w would have to be multiplied by 0.1"),
+        (lambda t: t * [1.0, 10.0], r"score of w would have to be multiplied by (\S+) ± (\S+):"),
         (lambda t: t[:, ::-1], "No factor repairs the joint score"),
         (lambda t: np.roll(t, 1, axis=0), "The joint score of"),
     ],
@@ -62,7 +63,11 @@ def test_a_wrong_score_is_seen_also_of_a_parameter_that_moves_only_widths(
     assert ist.checks.latent(right).passed
     latent = {"joint_score": change(scores)}
     wrong = ist.Events(x=events.x, theta=events.theta, prior=PRIOR, latent=latent)
-    assert hint in ist.checks.latent(wrong).summary()
+    found = re.search(hint, ist.checks.latent(wrong).summary())
+    assert found
+    if found.groups():
+        factor, error = map(float, found.groups())
+        assert abs(factor - 0.1) < 4 * error < 0.04
     with pytest.raises(ValueError, match="violates an identity"):
         ist.SALLY().supply(wrong)
 

@@ -126,7 +126,7 @@ def flat(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         ((None, X, simulator), TypeError, "result of ist.posterior.* got None"),
         (("exact", X[:3], simulator), ValueError, "x has 3 events, .* made from 50"),
         (("exact", X * np.nan, simulator), ValueError, "x has NaN"),
-        (("exact", X, flat), ValueError, "makes 1 observables, but x has 2"),
+        (("exact", X, flat), ValueError, "returns 1 observables, but 2 are expected here"),
         (("exact", X, 3), TypeError, "simulator must be a function"),
     ],
 )

@@ -10,6 +10,7 @@ from exact_estimators import exact_dirichlet
 from inferostatic.checks.pair_identities import pair_identities
 from inferostatic.checks.validation_events import select_events
 from inferostatic.estimator.history import Region
+from inferostatic.streams import Purpose, Stream
 
 EXACT = exact_dirichlet(low=0.5, high=5.0)
 
@@ -21,7 +22,7 @@ def test_events_and_partners_outside_the_region_are_left_out(events: ist.Events)
     selected = select_events(inner, events, check="this", kinds=kinds, most=10**6, seed=0)
     expected = np.all((events.theta >= 1) & (events.theta <= 4), axis=1)
     assert selected.dropped == np.sum(~expected)
-    candidates = selected.draw_candidates(1000, 3)
+    candidates = selected.draw_candidates(1000, Stream(3, Purpose.CANDIDATES))
     assert candidates.shape == (1000, 3)
     assert candidates.min() >= 1
     assert candidates.max() <= 4
@@ -31,7 +32,7 @@ def test_events_and_partners_outside_the_region_are_left_out(events: ist.Events)
     assert pair_identities(inner, events).findings[0].grade == "good"
     far = Region(high + 9, high + 9, np.zeros(3), np.ones(3))
     with pytest.raises(ValueError, match="hardly any θ of the events' prior"):
-        dataclasses.replace(selected, region=far).draw_candidates(5, 0)
+        dataclasses.replace(selected, region=far).draw_candidates(5, Stream(0, Purpose.CANDIDATES))
 
 
 def test_some_of_the_selected_events_are_those_that_would_have_been_selected(

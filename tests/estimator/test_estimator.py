@@ -210,7 +210,7 @@ def test_the_edges_of_the_training_range_are_inside(potential: ist.Estimator) ->
         (np.zeros((5, 4)), np.zeros((5, 2)), r"expected x with 3 columns \(pt, eta, phi\)"),
         (np.zeros((5, 3)), np.zeros((5, 3)), r"and theta with 2 \(mass, width\); got x of shape"),
         (np.zeros((5, 3)), np.zeros((4, 2)), "one θ for each event, one θ for all events, or one"),
-        (np.zeros(3), np.zeros(2), r"for one event x\[None, :\]"),
+        (np.zeros(2), np.zeros(2), r"for one event x\[None, :\]"),
         (np.zeros((5, 3, 1)), np.zeros(2), r"x must have two axes"),
         (np.zeros((0, 3)), np.zeros(2), "there are no events to evaluate"),
         (np.zeros((5, 3)), np.zeros((0, 2)), "there are no events to evaluate"),
@@ -227,6 +227,21 @@ def test_what_cannot_be_evaluated_gets_a_sentence(
         potential.score(x, theta)
     with pytest.raises(ValueError, match=sentence):
         potential.log_ratio(x, theta, theta)
+
+
+def test_one_event_needs_no_axis(
+    potential: ist.Estimator, score: ist.ScoreEstimator, ratio: ist.RatioEstimator
+) -> None:
+    x, theta, other = some(1)
+    for one, many in (
+        (potential.potential(x[0], theta), potential.potential(x, theta)),
+        (potential.score(x[0], theta[0]), potential.score(x, theta)),
+        (potential.log_ratio(x[0], theta, other), potential.log_ratio(x, theta, other)),
+        (potential.potential_grid(x[0], theta), potential.potential_grid(x, theta)),
+        (score.score(x[0], theta), score.score(x, theta)),
+        (ratio.log_ratio(x[0], theta, other), ratio.log_ratio(x, theta, other)),
+    ):
+        np.testing.assert_array_equal(one, many)
 
 
 def test_what_is_not_numbers_gets_a_sentence(potential: ist.Estimator) -> None:
@@ -251,7 +266,13 @@ def test_a_data_frame_in_another_order_is_refused(potential: ist.Estimator) -> N
     with pytest.raises(ValueError, match=r"theta\[\['mass', 'width'\]\]"):
         potential.log_ratio(frame, [1.0, 0.0], parameters)
     other_names = pd.DataFrame(x, columns=["a", "b", "c"])
-    assert potential.score(other_names, theta).shape == (5, 2)
+    with pytest.raises(ValueError, match=r"x are a, b, c, but those expected here are pt, eta, ph"):
+        potential.score(other_names, theta)
+    np.testing.assert_array_equal(
+        potential.score(other_names.to_numpy(), theta), potential.score(frame, theta)
+    )
+    # Columns that are only numbered have no names to compare.
+    assert potential.score(pd.DataFrame(x), theta).shape == (5, 2)
 
 
 def test_an_estimator_describes_itself_in_a_line(potential: ist.Estimator) -> None:

@@ -207,7 +207,7 @@ def test_direct_networks_have_no_grid(score: ist.ScoreEstimator, ratio: ist.Rati
     [
         (np.zeros((5, 2)), np.zeros((4, 3)), r"They look swapped: the order is \(x, theta\)"),
         (np.zeros((5, 3)), np.zeros((4, 3)), r"and theta with 2 \(mass, width\)"),
-        (np.zeros(3), np.zeros((4, 2)), r"for one event x\[None, :\]"),
+        (np.zeros(2), np.zeros((4, 2)), r"for one event x\[None, :\]"),
         (np.zeros((0, 3)), np.zeros((4, 2)), "there are no events to evaluate"),
         (np.zeros((5, 3)), np.zeros((0, 2)), "there are no events to evaluate"),
         (np.full((5, 3), np.nan), np.zeros((4, 2)), "x has NaN or infinite values in rows 0, 1"),

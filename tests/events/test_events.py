@@ -86,6 +86,10 @@ def test_names_of_parameters_come_from_the_prior() -> None:
     assert events(prior=PRIOR, theta_names=["p", "q"]).theta_names == ("p", "q")
     with pytest.raises(ValueError, match=r"columns of theta are b, a, but the order here is a, b"):
         events(prior=PRIOR, theta=pd.DataFrame(THETA, columns=["b", "a"]))
+    with pytest.raises(ValueError, match=r"theta are p, q, but those expected here are a, b"):
+        events(prior=PRIOR, theta=pd.DataFrame(THETA, columns=["p", "q"]))
+    with pytest.raises(ValueError, match=r"columns of x are v, u, but the order here is u, v"):
+        events(x=pd.DataFrame(X[:, :2], columns=["v", "u"]), x_names=["u", "v"])
 
 
 def test_one_theta_serves_all_events() -> None:
@@ -322,7 +326,7 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "text in a data frame": (
         lambda: events(x=pd.DataFrame({"p": ["e"] * N, "q": 1.0})),
         TypeError,
-        ["x holds objects that are not numbers"],
+        ["column 'p' of x holds ", "not numbers", "x['p'].cat.codes"],
     ),
     "ragged awkward rows": (
         lambda: events(x=ak.Array([[1.0, 2.0], [3.0]])),

@@ -184,7 +184,7 @@ LIKELIHOOD: dict[str, Case] = {
     "weights of the wrong number": (
         lambda: pair(weight=np.ones(3)),
         V,
-        "weight must have shape (2,), one value for each event",
+        "weight must have shape (2,), one for each event",
         "(3,)",
     ),
     "weights of NaN": (lambda: pair(weight=[1.0, np.nan]), V, "weight has NaN"),
@@ -566,7 +566,7 @@ INFORMATION: dict[str, Case] = {
     "θ of NaN": (lambda: information(theta=[np.nan, 2, 2]), V, "theta must be finite"),
     "no events": (lambda: information(X[:0]), V, "no events"),
     "one event": (lambda: information(X[:1]), V, "many of them"),
-    "one event without its axis": (lambda: information(X[0]), V, "two axes"),
+    "one event without its axis": (lambda: information(X[0]), V, "many of them"),
     "too few columns": (lambda: information(X[:, :2]), V, "must have 3 observables"),
     "NaN": (lambda: information(X + [[np.nan, 0, 0]]), V, "NaN or infinite"),
     "few weights": (lambda: information(weight=np.ones(5)), V, "weight must have shape"),
@@ -655,13 +655,13 @@ OBSERVABLES: dict[str, Case] = {
     "bins without errors": (
         lambda: choose_bins(np.zeros((500, 1)), max_relative_error=0),
         V,
-        "max_relative_error must be positive",
+        "max_relative_error must be a finite number above 0",
     ),
 }
 
 WEIGHTS: dict[str, Case] = {
     "no events": (lambda: weights(x=X[:0]), V, "no events"),
-    "one event without its axis": (lambda: weights(x=X[0]), V, "two axes"),
+    "a part of one event": (lambda: weights(x=X[0, :2]), V, "two axes"),
     "too few columns": (lambda: weights(x=X[:9, :2]), V, "must have 3 observables"),
     "NaN": (lambda: weights(x=X[:9] + [[np.nan, 0, 0]]), V, "NaN or infinite"),
     "too few parameters": (

@@ -1,5 +1,7 @@
 """Nothing blows up at the edges of the prior of a stored set."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,23 @@ def test_the_score_is_as_good_at_the_edges_as_elsewhere(name: str) -> None:
     )
     assert bulk < 0.15
     assert edge < 3 * bulk
+
+
+@pytest.mark.parametrize("method", [None, ist.KCE(), ist.CARL(), ist.KLRE(ist.Delta(0.2))], ids=str)
+@pytest.mark.parametrize("prior", [None, ist.Discrete([[0.3]])], ids=["no prior", "one point"])
+def test_events_at_one_theta_have_no_score(method: Any, prior: Any) -> None:
+    x = np.random.default_rng(1).normal(size=(200, 1))
+    events = ist.Events(x=x, theta=[0.3], prior=prior)
+    with pytest.raises(ValueError, match=r"all 200 events lie at one θ, \[0.3\].*several θ"):
+        ist.fit(events, method, seed=1)
+
+
+def test_a_density_or_a_joint_score_can_be_learned_at_one_theta() -> None:
+    small = ist.Training(epochs=1)
+    x = np.random.default_rng(1).normal(size=(200, 1))
+    events = ist.Events(x=x, theta=[0.3], latent={"joint_score": x - x.mean()})
+    ist.fit(events, ist.SALLY(), network=ist.MLP((2,)), training=small, seed=1)
+    reference = ist.Events(x=x + 0.1, theta=[0.0])
+    method = ist.DCTR(reference=reference)
+    with pytest.warns(UserWarning, match="the ratio to the reference events is learned there, but"):
+        ist.fit(events, method, network=ist.MLP((2,)), training=small, seed=1)

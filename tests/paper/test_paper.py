@@ -80,7 +80,7 @@ def test_the_loss_of_the_truth_is_the_exact_expectation() -> None:
     # Expected losses of the true score and ratio; one set of 100,000 scatters by 0.01 (T1).
     expected = {"T1": (15.528, 0.03), "T2": (0.680, 0.003), "T3": (0.415, 0.006)}
     for task, (value, tolerance) in expected.items():
-        found = paper._compute_loss(None, paper._draw_records(task, 50_000, 11))
+        found = paper._compute_loss(None, paper._draw_records(task, 50_000, 20))
         assert abs(found - value) < tolerance, task
 
 

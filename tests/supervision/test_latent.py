@@ -5,6 +5,7 @@ wrong variant (a sign, a unit, a score at another θ) must fail the same test.
 """
 
 import dataclasses
+import re
 import warnings
 from typing import Any
 
@@ -36,6 +37,14 @@ N = 60_000
 PROBLEM = WithLatent()
 
 
+def is_told(told: str | float, message: str) -> bool:
+    """Words of a message, or the factor that it states, within 4 of the errors that it states."""
+    if isinstance(told, str):
+        return told in message
+    stated = re.search(r"multiplied by (\S+) ± (\S+):", message)
+    return stated is not None and abs(float(stated[1]) - told) < 4 * float(stated[2]) < 0.2 * told
+
+
 def largest(z: np.ndarray) -> float:
     return float(np.abs(z).max())
 
@@ -60,7 +69,8 @@ METHODS: dict[str, Any] = {
     "latent square": ist.LatentLoss(ist.Square()),
     "latent exponential": ist.LatentLoss(ist.Exponential()),
     "latent Savage": ist.LatentLoss(ist.Savage()),
-    "latent ROLR": ist.LatentLoss(ist.ROLRLoss()),
+    # The default edge, 10, moves the minimiser: z = 4 on average with so many events, 0 with 40.
+    "latent ROLR": ist.LatentLoss(ist.ROLRLoss(edge=40.0)),
     "ROLR": ist.ROLR(),
     "latent KCE": ist.KCE(number=7, latent=True),
     "latent KCE, fixed": ist.KCE(ist.Rectangular([0.8, 0.5]), number=3, latent=True),
@@ -429,26 +439,26 @@ def test_what_is_no_joint_density(function: Any, told: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        (lambda x, z, t: -PROBLEM.joint_log_prob(x, z, t), "upside down|wrong sign"),
-        (lambda x, z, t: 1.5 * PROBLEM.joint_log_prob(x, z, t), "multiplied by 0.6|too large"),
-        (lambda x, z, t: PROBLEM.joint_log_prob(x, z, t) + t[1], "normalised|must be ∇θ"),
+        (lambda x, z, t: -PROBLEM.joint_log_prob(x, z, t), ("upside down", "wrong sign")),
+        (lambda x, z, t: 1.5 * PROBLEM.joint_log_prob(x, z, t), (1 / 1.5, "too large")),
+        (lambda x, z, t: PROBLEM.joint_log_prob(x, z, t) + t[1], ("normalised", "must be ∇θ")),
     ],
 )
 def test_densities_that_break_an_identity_are_refused(
-    events: ist.Events, broken: Any, told: str
+    events: ist.Events, broken: Any, told: tuple[str | float, ...]
 ) -> None:
     latent = ist.Latent({"z": events.latent["z"]}, ist.JointDensity(broken))
     wrong = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent=latent)
     with pytest.raises(ValueError, match="violates an identity") as error:
         ist.ALICE().supply(wrong)
-    assert any(part in str(error.value) for part in told.split("|"))
+    assert any(is_told(one, str(error.value)) for one in told), error.value
 
 
 @pytest.mark.parametrize(
-    ("factor", "told"), [(-1.0, "wrong sign"), (2.0, "multiplied by 0.5"), (180 / np.pi, "units")]
+    ("factor", "told"), [(-1.0, "wrong sign"), (2.0, 0.5), (180 / np.pi, "units")]
 )
 def test_scores_of_the_wrong_sign_or_unit_are_refused(
-    events: ist.Events, factor: float, told: str
+    events: ist.Events, factor: float, told: str | float
 ) -> None:
     exact = score(events.x, events.theta)
     wrong = ist.Events(
@@ -456,7 +466,7 @@ def test_scores_of_the_wrong_sign_or_unit_are_refused(
     )
     with pytest.raises(ValueError, match="violates an identity") as error:
         ist.SALLY().supply(wrong)
-    assert told in str(error.value)
+    assert is_told(told, str(error.value)), error.value
     right = ist.Events(x=events.x, theta=events.theta, prior=BOX, latent={"joint_score": exact})
     assert largest(gradient_z(ist.SALLY(), right)) < PASSES
 

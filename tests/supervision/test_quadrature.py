@@ -14,6 +14,7 @@ from scipy.integrate import quad
 from scipy.special import polygamma
 
 import inferostatic as ist
+from inferostatic.streams import Purpose, Stream
 from inferostatic.supervision import quadrature
 from inferostatic.supervision.difference import AbstractDifference
 from inferostatic.supervision.kernels import AbstractKernel, AbstractProductKernel
@@ -55,7 +56,7 @@ def approximate(
 ) -> Approximation:
     """`log_p(x, theta)` acts on rows."""
     total = kernel_sum(kernel, theta.shape[1], **how)
-    u = total.displacements(len(x), seed=(3,))
+    u = total.displacements(len(x), stream=Stream(3, Purpose.CHOOSE_WIDTH))
     points = np.broadcast_to(theta[:, None] + u * total.widths, (len(x), *u.shape[1:]))
     values = np.stack([log_p(x, points[:, k]) for k in range(u.shape[1])], axis=1)
     return total.approximate(values, log_p(x, theta), score, u)

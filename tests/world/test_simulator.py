@@ -36,19 +36,19 @@ def _as_a_user() -> Iterator[None]:
 
 
 def test_a_plain_function_is_called_with_theta_and_its_generator() -> None:
-    x = run_simulator(shifted_normal, THETA, rng(3))
+    x = run_simulator(shifted_normal, THETA, rng(3)).x
     np.testing.assert_array_equal(x, THETA + rng(3).normal(size=THETA.shape))
 
 
 def test_a_toy_is_a_simulator() -> None:
     toy = ist.toys.Dirichlet(2)
-    np.testing.assert_array_equal(run_simulator(toy, THETA, rng(3)), toy(THETA, rng(3)))
+    np.testing.assert_array_equal(run_simulator(toy, THETA, rng(3)).x, toy(THETA, rng(3)))
 
 
 def test_lists_jax_arrays_and_integers_are_accepted() -> None:
-    assert run_simulator(lambda t, _: t.tolist(), THETA, rng()).tolist() == THETA.tolist()
-    assert run_simulator(lambda t, _: jnp.asarray(t), THETA, rng()).shape == (6, 2)
-    counts = run_simulator(lambda t, r: r.poisson(t), THETA, rng())
+    assert run_simulator(lambda t, _: t.tolist(), THETA, rng()).x.tolist() == THETA.tolist()
+    assert run_simulator(lambda t, _: jnp.asarray(t), THETA, rng()).x.shape == (6, 2)
+    counts = run_simulator(lambda t, r: r.poisson(t), THETA, rng()).x
     assert counts.dtype == np.float64
     np.testing.assert_array_equal(counts, rng().poisson(THETA))
 

@@ -14,6 +14,7 @@ from ..inference.arguments import as_weight
 from ..inference.observables.reweight import Reweighting
 from ..inputs import Input, as_rows, as_seed, column_names, kind_of, require_finite, require_order
 from ..progress import Advance, progress
+from ..streams import Purpose, Stream
 from ..tables import format_table
 from ..weights import effective_size
 from .boosted_trees import TREES, train_trees
@@ -154,7 +155,7 @@ def closure(
 
 def _assign_halves(label: np.ndarray, seed: int) -> np.ndarray:
     """0 or 1 for every event, as many of each in either class."""
-    rng = np.random.default_rng(seed)
+    rng = Stream(seed, Purpose.CLOSURE).generator()
     half = np.zeros(len(label), np.int64)
     for k in (0.0, 1.0):
         own = np.flatnonzero(label == k)

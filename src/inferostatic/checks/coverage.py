@@ -15,15 +15,15 @@ from scipy.special import softmax
 
 from ..estimator.estimator import Estimator
 from ..events.events import Events
-from ..inputs import as_count, warn_user
+from ..inputs import as_count, as_seed, warn_user
 from ..progress import progress
+from ..streams import Purpose, Stream
 from ..weights import effective_size
 from ..world.priors.discrete import Discrete
 from .finding import Finding, combine_p_values, judge_together, uniform_p_value
 from .validation_events import (
     FEWEST_EVENTS,
     ValidationEvents,
-    derive_seed,
     select_events,
     suppress_repeated_warnings,
 )
@@ -144,17 +144,17 @@ def compute_coverage(
     progress_bar: bool | None = None,
 ) -> Coverage:
     """The tests on events that are already selected, all of them."""
-    count = candidates
+    count, candidates_of = candidates, Stream(as_seed(seed), Purpose.CANDIDATES)
     some = slice(0, FEWEST_EVENTS)
-    trial = _Ranking(estimator, events, some, events.draw_candidates(count, derive_seed(seed, 0)))
+    trial = _Ranking(estimator, events, some, events.draw_candidates(count, candidates_of.block(0)))
     if np.median(trial.effective) < 2 * FEWEST_CANDIDATES:
         count *= MORE_CANDIDATES
     size = int(np.clip(count // CANDIDATES_PER_EVENT, 1, MOST_SHARING))
     starts = range(0, len(events.x), size)
-    drawn = events.draw_candidates(len(starts) * count, derive_seed(seed, 1))
+    drawn = events.draw_candidates(len(starts) * count, candidates_of.block(1))
     # References of TARP may be any points that are independent of the truth.
-    references = events.draw_candidates(len(events.x), derive_seed(seed, 2))
-    rng = np.random.default_rng(derive_seed(seed, 3))
+    references = events.draw_candidates(len(events.x), Stream(seed, Purpose.REFERENCES))
+    rng = Stream(seed, Purpose.RANKS).generator()
     parts = []
     with progress("ranking θ among candidates", len(events.x), show=progress_bar) as advance:
         for start, theta in zip(starts, drawn.reshape(len(starts), count, -1), strict=True):

@@ -61,7 +61,7 @@ class BiasOverTheta:
         row, k = np.unravel_index(worst, self.bias.shape)
         size, error = np.sqrt(observed) * self.bias[row, k], np.sqrt(observed) * self.error[row, k]
         return (
-            f"{text} For {observed:,.4g} events: {self.verdict(observed)} (in {self.names[k]} by "
+            f"{text} For {observed:,.0f} events: {self.verdict(observed)} (in {self.names[k]} by "
             f"up to {size:+.2f} ± {error:.2f} standard errors, by {self.events:,.0f} events)."
         )
 

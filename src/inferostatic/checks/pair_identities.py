@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
+from ..inference.arguments import as_weight
 from ..inputs import Input, as_floats, require_finite
 from ..weights import effective_size, mean_and_error
 from .finding import Finding, combine_p_values, judge_together, two_sided_p_value
@@ -123,7 +124,7 @@ def mean_ratio(log_ratio: Input, weight: Input | None = None) -> MeanRatio:
     """
     values = as_floats(log_ratio, "log_ratio").astype(np.float64)
     require_finite(values[:, None], "log_ratio", "Remove these events.")
-    weights = np.ones(len(values)) if weight is None else as_floats(weight, "weight")
+    weights = as_weight(weight, len(values))
     # In units of the largest, so that nothing overflows; few events then carry all the weight.
     top = max(float(values.max()), 0.0)
     mean, error = mean_and_error(np.exp(values - top), weights)

@@ -11,6 +11,7 @@ from ..inference.posterior.posterior import Posterior
 from ..inputs import (
     Input,
     as_count,
+    as_event_rows,
     as_floats,
     as_function,
     as_names,
@@ -21,6 +22,7 @@ from ..inputs import (
     kind_of,
     require_finite,
 )
+from ..streams import Purpose, Stream
 from ..world.simulator import Simulator, require_simulator
 from .finding import SIGNIFICANT, Finding
 
@@ -90,28 +92,27 @@ def posterior_predictive(
             "posterior_predictive needs the result of ist.posterior(estimator, x, seed=…); got "
             f"{kind_of(posterior)}."
         )
-    array = as_floats(x, "x")
-    rows = as_rows(array[None] if array.ndim == 1 else array, "x", of="observables")
+    columns = posterior.x_names or as_names(column_names(x), np.shape(x)[-1], "x")
+    rows = as_rows(as_event_rows(x, columns), "x", columns=len(columns), of="observables")
     if len(rows) != posterior.events:
         raise ValueError(
             f"x has {len(rows)} events, but the posterior was made from {posterior.events}; give "
             "the same events."
         )
     require_finite(rows, "x", "Remove or repair these events.")
-    columns = as_names(column_names(x), rows.shape[1], "x")
     require_simulator(simulator)
     if statistic is not None:
         as_function(statistic, "statistic", "a function of events of shape (n, D)")
     count = as_count(draws, "draws")
-    rng = np.random.default_rng(as_seed(seed))
+    rng = Stream(as_seed(seed), Purpose.PREDICTIVE_DRAWS).generator()
     theta = posterior.samples[rng.integers(len(posterior.samples), size=count)]
     simulated = simulate_at(
-        simulator, np.repeat(theta, len(rows), axis=0), seed=seed, progress_bar=progress_bar
+        simulator,
+        np.repeat(theta, len(rows), axis=0),
+        Stream(as_seed(seed), Purpose.PREDICTIVE),
+        x_names=columns,
+        progress_bar=progress_bar,
     )
-    if simulated.shape[1] != rows.shape[1]:
-        raise ValueError(
-            f"the simulator makes {simulated.shape[1]} observables, but x has {rows.shape[1]}."
-        )
 
     def compute(part: np.ndarray) -> np.ndarray:
         values = _compute_moments(part)

@@ -22,8 +22,10 @@ from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator
 from ..estimator.history import Region
 from ..events.events import Events
 from ..inputs import as_seed, kind_of, require_order
+from ..streams import Purpose, Stream
+from ..weights import warn_few_effective
 from ..world.priors.discrete import Discrete
-from ..world.priors.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior, draw_points
 
 E = TypeVar("E", bound=AbstractEstimator)
 
@@ -63,11 +65,11 @@ class ValidationEvents:
         parts = {name: getattr(self, name)[kept] for name in ("x", "theta", "weight", "order")}
         return dataclasses.replace(self, **parts)
 
-    def draw_candidates(self, n: int, seed: int) -> np.ndarray:
+    def draw_candidates(self, n: int, stream: Stream) -> np.ndarray:
         """`n` independent θ from the prior, within the region, shape (n, d)."""
         parts, count = [], 0
         for number in range(MOST_ROUNDS):
-            more = self.prior.sample(max(n, 16), seed=derive_seed(seed, number))
+            more = draw_points(self.prior, max(n, 16), stream.block(number))
             parts.append(more[self.region.contains_theta(more)])
             count += len(parts[-1])
             if count >= n:
@@ -83,13 +85,13 @@ class ValidationEvents:
 
         Rows whose partner lies outside the region have distance −1: leave them out.
         """
-        rng = np.random.default_rng(seed)
+        rng = Stream(seed, Purpose.PARTNER_DISTANCES).generator()
         distance = rng.integers(len(DISTANCES), size=len(self.x))
         if isinstance(self.prior, Discrete):
             # Its step is an independent draw, whatever the distance asked for.
             distance = np.full(len(self.x), len(DISTANCES) - 1)
         fraction = np.array(list(DISTANCES.values()))[distance]
-        keys = jax.random.split(jax.random.key(seed), len(self.x))
+        keys = jax.random.split(Stream(seed, Purpose.PARTNERS).key(), len(self.x))
         theta = jnp.asarray(self.theta, jnp.float32)
         partner = np.asarray(_step(self.prior, theta, jnp.asarray(fraction, jnp.float32), keys))
         partner = partner.astype(np.float64)
@@ -99,11 +101,6 @@ class ValidationEvents:
 @eqx.filter_jit
 def _step(prior: AbstractPrior, theta: Array, fraction: Array, keys: Array) -> Array:
     return jax.vmap(lambda t, f, k: prior.step(t, f, key=k))(theta, fraction, keys)
-
-
-def derive_seed(seed: int, *path: int) -> int:
-    """A seed of its own for each part of the work."""
-    return int(np.random.SeedSequence([as_seed(seed), *path]).generate_state(1)[0])
 
 
 def require_kind(estimator: object, kinds: tuple[type[E], ...], check: str) -> E:
@@ -134,6 +131,7 @@ def select_events(
             f"{check} needs events that the estimator was not trained on, ist.Events(…) or "
             f"ist.simulate(…); got {kind_of(events)}."
         )
+    warn_few_effective(events.weight, "the events' weight")
     for name in ("x", "theta"):
         own, given = getattr(estimator, f"{name}_names"), getattr(events, f"{name}_names")
         require_order(given, own, name)
@@ -148,7 +146,7 @@ def select_events(
             f"{check} needs at least {FEWEST_EVENTS} events within the trained region; of "
             f"{len(events)} events {len(inside)} lie there. Simulate more."
         )
-    drawn = np.random.default_rng(seed).permutation(inside)[:most]
+    drawn = Stream(as_seed(seed), Purpose.SELECT_EVENTS).generator().permutation(inside)[:most]
     order = np.argsort(drawn)
     rows = drawn[order]
     x = np.asarray(events.x[rows], np.float64)
@@ -203,7 +201,7 @@ def select_pairs(estimator: object, events: object, *, check: str, seed: int) ->
 
 def draw_pairs(estimator: Estimator | RatioEstimator, events: ValidationEvents, seed: int) -> Pairs:
     """One partner for each event, near, middle or far."""
-    partner, distance = events.draw_partners(derive_seed(seed, 1))
+    partner, distance = events.draw_partners(as_seed(seed))
     kept = (distance >= 0) & np.any(partner != events.theta, axis=1)
     x, theta, partner = events.x[kept], events.theta[kept], partner[kept]
     with suppress_repeated_warnings():

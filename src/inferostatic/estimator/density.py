@@ -11,6 +11,7 @@ from ..inputs import Input, as_seed
 from ..models.features.invertible import undone
 from ..models.members import each_member, log_mean_exp
 from ..models.potential import AbstractModel
+from ..streams import Purpose, Stream
 from .estimator import Estimator
 
 
@@ -27,7 +28,7 @@ class DensityEstimator(Estimator):
         """Ln p(x; θ), shape (n,): normalised, in the units of x.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events.
             memory_mb: bound on the memory of the evaluation.
         """
@@ -51,7 +52,7 @@ class DensityEstimator(Estimator):
                 f"({', '.join(self.theta_names)}) and a row for each event; got shape {rows.shape}."
             )
         self._check_theta(rows)
-        key = jax.random.key(as_seed(seed))
+        key = Stream(as_seed(seed), Purpose.DENSITY_SAMPLE).key()
         return undone(self.model.x_features, self.sample_features(rows, key))
 
     def sample_features(self, theta: np.ndarray, key: Array) -> np.ndarray:

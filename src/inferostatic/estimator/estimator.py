@@ -21,6 +21,7 @@ from ..chunks import FEWEST_ROWS, MOST_POINTS, bytes_allowed, padded, power_of_t
 from ..files import require_file
 from ..inputs import (
     Input,
+    as_event_rows,
     as_floats,
     as_path,
     as_rows,
@@ -192,8 +193,7 @@ class AbstractEstimator:
 
     def _read(self, x: Input, *thetas: Input) -> list[np.ndarray]:
         """x and θ as matrices with the right columns."""
-        require_order(column_names(x), self.x_names, "x")
-        x_rows = as_rows(x, "x", of="observables")
+        x_rows = as_event_rows(x, self.x_names)
         theta_rows = [self._read_theta(theta) for theta in thetas]
         self._check_columns(x_rows, theta_rows)
         if min(len(rows) for rows in (x_rows, *theta_rows)) == 0:
@@ -305,7 +305,7 @@ class Estimator(AbstractEstimator):
         """φ(x, θ), shape (n,): models ln p(x; θ) + c(x) with an arbitrary c.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events.
             memory_mb: bound on the memory of the evaluation.
         """
@@ -330,7 +330,7 @@ class Estimator(AbstractEstimator):
         is computed once for many pairs.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             thetas: parameters, shape (m, d).
             memory_mb: bound on the memory of the evaluation, besides the result.
         """
@@ -385,7 +385,7 @@ class Estimator(AbstractEstimator):
         about by √members. A bias that all members share is not seen.
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events; θ0 of the log ratio.
             theta1: θ1 of the log ratio.
             memory_mb: bound on the memory of the evaluation.

@@ -19,6 +19,7 @@ from ..models.members import with_centring
 from ..models.networks.networks import MLP, NetworkChoice, Residual
 from ..models.potential import WITHOUT_DENSITY, PotentialModel
 from ..serial import Absent, UserObject, absent_names, restore
+from ..streams import Purpose, Stream
 from ..supervision.records import Capability
 from .density import DensityEstimator
 from .estimator import RECORDS, AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
@@ -268,7 +269,7 @@ def _fill(
     def build(key: Any) -> Any:  # noqa: ANN401
         return architecture.build_network(shapes, key=key)
 
-    key = jax.random.key(0)
+    key = Stream(0, Purpose.TRY_MODEL).key()
     if _count_layers(architecture) > len(stored):
         raise _Misfit(MISFIT)
     try:

@@ -46,6 +46,7 @@ from ..models.matrix_element import (
     mean_slope,
 )
 from ..serial import UserObject, describe
+from ..streams import Purpose, Stream
 from .density import DensityEstimator
 from .estimator import broadcast_rows
 from .soundness import require_matrix_element
@@ -101,7 +102,7 @@ class MatrixElement:
         """Ln p(x; θ) in the units of x, and its standard error, each of shape (n,).
 
         Args:
-            x: events, shape (n, D).
+            x: events, shape (n, D), or (D,) for one event.
             theta: parameters, shape (n, d), or (d,) for all events.
             samples: draws of z for each event; the method's number by default.
             seed: of the draws. They do not depend on θ, so that with one seed the result is a
@@ -184,21 +185,20 @@ class MatrixElement:
             raise ValueError(f"samples must be at least {FEWEST_SAMPLES}; got {samples}.")
         rows = max(1, HELD // count)
         x, *thetas = tables
-        parts, seed = [], as_seed(seed)
+        parts, stream = [], Stream(as_seed(seed), Purpose.MATRIX_ELEMENT)
         for start in range(0, len(x), rows):
             some = slice(start, start + rows)
-            draws = self._draws(x[some], count, np.random.SeedSequence([seed, start]))
+            draws = self._draws(x[some], count, stream.block(start))
             parts.append(of(draws, *(theta[some] for theta in thetas)))
         values, errors = zip(*parts, strict=True)
         return Estimated(np.concatenate(values), np.concatenate(errors))
 
-    def _draws(self, x: np.ndarray, count: int, seeds: np.random.SeedSequence) -> _Draws:
+    def _draws(self, x: np.ndarray, count: int, stream: Stream) -> _Draws:
         """Draws of z for each event from all components of the proposal."""
         local, broad = max(2, round(LOCAL * count)), max(2, round(BROAD * count))
         strata = Strata((count - local - broad, local, broad))
-        rng = np.random.default_rng(seeds)
-        key = jax.random.key(int(rng.integers(2**31)))
-        learned = self._learned_draws(x, PILOT + strata.sizes[0], key)
+        rng = stream.generator(0)
+        learned = self._learned_draws(x, PILOT + strata.sizes[0], stream.key(1))
         near = around(learned[:, :PILOT])
         far = HeavyTails(*(np.repeat(part, len(x), axis=0) for part in self._everywhere))
         u = np.concatenate(
@@ -271,7 +271,8 @@ class MatrixElement:
 
 def _table(value: Input, names: tuple[str, ...], name: str) -> np.ndarray:
     rows = as_floats(value, name)
-    rows = as_rows(rows[None] if rows.ndim == 1 and name == "theta" else rows, name)
+    one = rows.ndim == 1 and (name == "theta" or rows.size == len(names))
+    rows = as_rows(rows[None] if one else rows, name)
     if rows.shape[1] != len(names) or len(rows) == 0:
         raise ValueError(
             f"expected {name} with {len(names)} columns ({', '.join(names)}); got shape "

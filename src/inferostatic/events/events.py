@@ -40,7 +40,8 @@ class Events:
     are while the events are in use.
 
     Args:
-        x: observables, shape (n, D).
+        x: observables, shape (n, D). In a data frame booleans are read as 0 and 1; categories, text
+            and dates must be encoded first.
         theta: parameters, shape (n, d); one θ of shape (d,) serves all events.
         weight: one weight for each event, of either sign; default 1.
         latent: latent information: arrays by name, one row for each event, such as `joint_score`,
@@ -74,6 +75,10 @@ class Events:
         The arrays are copied and can no longer be written to, so what was checked stays true; of
         memory-mapped arrays only a view is taken, through which nothing can be written.
         """
+        renamed = theta_names is not None
+        for table, new, name in ((x, x_names, "x"), (theta, theta_names, "theta")):
+            if new is not None and not isinstance(new, str) and isinstance(new, Sequence):
+                require_order(column_names(table), new, name, renamed=True)
         x_names = column_names(x) if x_names is None else x_names
         theta_names = column_names(theta) if theta_names is None else theta_names
         x_rows = as_rows(x, "x", of="observables")
@@ -104,7 +109,7 @@ class Events:
             _check_prior(theta_rows, x_rows, prior)
             theta_names = prior.names if theta_names is None else theta_names
             theta_names = as_names(theta_names, theta_rows.shape[1], "theta")
-            require_order(theta_names, prior.names, "theta")
+            require_order(theta_names, prior.names, "theta", renamed=renamed)
         names = as_names(x_names, x_rows.shape[1], "x")
         parameters = as_names(theta_names, theta_rows.shape[1], "theta")
         require_float32(x_rows, names, "x")
@@ -114,7 +119,7 @@ class Events:
         assign(self, "theta", theta_rows if one_theta and mapped else freeze(theta_rows))
         assign(self, "weight", _check_weight(weight, len(x_rows), mapped=mapped))
         found = latent if isinstance(latent, Latent) else Latent({} if latent is None else latent)
-        check_latent(found, theta_rows)
+        check_latent(found, theta_rows, parameters)
         assign(self, "latent", found)
         assign(self, "prior", prior)
         assign(self, "x_names", names)

@@ -10,7 +10,7 @@ benchmark points with a morphing between them.
 import abc
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -19,7 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..inputs import Input, as_floats, as_text, in_short, kind_of, require_finite
+from ..inputs import (
+    Input,
+    as_floats,
+    as_text,
+    column_names,
+    in_short,
+    kind_of,
+    require_finite,
+    require_order,
+)
 from ..memory_map import is_mapped, require_whole
 
 #: Name of the latent array of joint scores, at the θ of each event.
@@ -160,6 +169,7 @@ class Latent(Mapping[str, np.ndarray]):
             str(name): freeze(as_floats(values, f"latent {name!r}"))
             for name, values in arrays.items()
         }
+        self.columns = {str(name): column_names(values) for name, values in arrays.items()}
         self.joint = joint
         missing = [name for name in (joint.names if joint else ()) if name not in self.arrays]
         if missing:
@@ -191,11 +201,11 @@ class Latent(Mapping[str, np.ndarray]):
         """The same with every array changed."""
         changed = object.__new__(Latent)
         changed.arrays = {name: change(values) for name, values in self.arrays.items()}
-        changed.joint = self.joint
+        changed.columns, changed.joint = self.columns, self.joint
         return changed
 
 
-def check_latent(latent: Latent, theta: np.ndarray) -> None:
+def check_latent(latent: Latent, theta: np.ndarray, names: Sequence[str]) -> None:
     """Refuse latent arrays that do not fit the events."""
     n, dim = theta.shape
     for name, values in latent.items():
@@ -211,6 +221,8 @@ def check_latent(latent: Latent, theta: np.ndarray) -> None:
                 f"latent {name!r} must have shape {expected}; got {values.shape}."
                 + (f" For one parameter use {name}[:, None]." if values.shape == (n,) else "")
             )
+        if expected == (n, dim):
+            require_order(latent.columns[name], names, f"latent {name!r}")
         require_whole(values, f"latent {name!r}")
         require_finite(values, f"latent {name!r}", "Repair the simulator's latent output there.")
 

@@ -1,17 +1,22 @@
 """Make events: θ from the prior, x from the simulator, the same for any way of running it."""
 
 import dataclasses
+import itertools
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Array
 
-from ..inputs import as_count, as_seed, kind_of
-from ..progress import progress
-from ..world.priors.prior import AbstractPrior
+from ..inputs import as_count, as_seed, kind_of, require_order
+from ..progress import announce, progress
+from ..streams import Purpose, Stream
+from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import (
     LatentSimulator,
     Simulator,
+    SimulatorOutput,
     require_simulator,
     run_latent_simulator,
     run_simulator,
@@ -22,6 +27,10 @@ from .latent import JointDensity, Latent
 #: Events for one call of the simulator. Each call has a random stream of its own, numbered by the
 #: index of the call, so the result depends on the seed alone and not on who runs which call.
 CALL_SIZE = 10_000
+#: Events from which on the cost of a simulation is announced before most of it is spent.
+ANNOUNCED_EVENTS = 50_000
+#: Events that are simulated first there, in two calls, to find out the cost.
+TIMED_EVENTS = 1000
 
 
 def simulate(
@@ -38,7 +47,8 @@ def simulate(
         simulator: a function `(theta (n, d), rng) -> x (n, D)` in NumPy, a toy, or a
             `JaxSimulator`. One that has the methods `simulate_latent(theta, rng) -> (x, z)` and
             `joint_log_prob(x, z, theta)`, in JAX and for one event, gives events with latent
-            information.
+            information. Names of the columns of a data frame are kept, and compared whenever a
+            simulator is called again.
         prior: the distribution of θ. Simulate a little wider than the region to be evaluated:
             at its edges a model extrapolates.
         n: number of events.
@@ -51,8 +61,9 @@ def simulate(
             "order is ist.simulate(simulator, prior, n, seed=…)."
         )
     require_simulator(simulator)
-    theta = prior.sample(as_count(n, "n"), seed=seed)
-    return simulated_events(simulator, theta, prior, seed=seed, progress_bar=progress_bar)
+    theta = draw_points(prior, as_count(n, "n"), Stream(as_seed(seed), Purpose.SIMULATE_THETA))
+    stream = Stream(as_seed(seed), Purpose.SIMULATE)
+    return simulated_events(simulator, theta, prior, stream, progress_bar=progress_bar)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,62 +81,122 @@ def simulated_events(
     simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     prior: AbstractPrior,
+    stream: Stream,
     *,
-    seed: int,
     progress_bar: bool | None = None,
 ) -> Events:
     """Events at given θ, with the latent variables that the simulator returns."""
-    x, z = _run_in_calls(simulator, theta, seed, "", progress_bar=progress_bar, latent=True)
+    made = _run_in_calls(simulator, theta, stream, latent=True, progress_bar=progress_bar)
     latent = None
-    if z is not None:
+    if made.z is not None:
         assert isinstance(simulator, LatentSimulator)
-        latent = Latent({"z": z}, JointDensity(SimulatorJointDensity(simulator)))
-    names = getattr(simulator, "x_names", None)
-    return Events(x=x, theta=theta, latent=latent, prior=prior, x_names=names)
+        latent = Latent({"z": made.z}, JointDensity(SimulatorJointDensity(simulator)))
+    return Events(x=made.x, theta=theta, latent=latent, prior=prior, x_names=made.names)
 
 
 def simulate_at(
     simulator: Simulator,
     theta: np.ndarray,
+    stream: Stream,
     *,
-    seed: int,
-    asked_because: str = "",
+    x_names: Sequence[str],
     progress_bar: bool | None = None,
 ) -> np.ndarray:
-    """One event for each row of `theta`, in calls of fixed size with their own random streams."""
+    """One event for each row of `theta`, with the columns of an estimator, `x_names`."""
+    return _run_in_calls(simulator, theta, stream, x_names=x_names, progress_bar=progress_bar).x
+
+
+def simulate_first(
+    simulator: Simulator,
+    theta: np.ndarray,
+    stream: Stream,
+    *,
+    asked_because: str = "",
+    progress_bar: bool | None = None,
+) -> SimulatorOutput:
+    """One event for each row of `theta`, and the names of the columns where there are any."""
     return _run_in_calls(
-        simulator, theta, seed, asked_because, progress_bar=progress_bar, latent=False
-    )[0]
+        simulator, theta, stream, asked_because=asked_because, progress_bar=progress_bar
+    )
 
 
 def _run_in_calls(
     simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
-    seed: int,
-    reason: str,
+    stream: Stream,
     *,
+    latent: bool = False,
+    x_names: Sequence[str] | None = None,
+    asked_because: str = "",
     progress_bar: bool | None,
-    latent: bool,
-) -> tuple[np.ndarray, np.ndarray | None]:
+) -> SimulatorOutput:
+    """In calls of fixed size with their own random streams."""
     require_simulator(simulator)
-    starts = range(0, len(theta), CALL_SIZE)
-    parts, hidden = [], []
+    own = getattr(simulator, "x_names", None)
+    expected = x_names if own is None else tuple(own)
+    if x_names is not None and own is not None:
+        require_order(tuple(own), x_names, "the simulator's x")
+    parts: list[SimulatorOutput] = []
+    edges = _divide_calls(len(theta))
     with progress("simulating", len(theta), show=progress_bar) as advance:
-        for number, start in enumerate(starts):
-            rng = np.random.default_rng(np.random.SeedSequence([as_seed(seed), number]))
-            rows = theta[start : start + CALL_SIZE]
+        for number, (start, end) in enumerate(itertools.pairwise(edges)):
+            began = time.perf_counter()
+            rng, rows = stream.generator(number), theta[start:end]
             if latent and isinstance(simulator, LatentSimulator):
-                x, z = run_latent_simulator(simulator, rows, rng, first_row=start)
-                hidden.append(z)
+                part = run_latent_simulator(simulator, rows, rng, first_row=start)
             else:
                 assert isinstance(simulator, Simulator)
-                x = run_simulator(simulator, rows, rng, first_row=start, asked_because=reason)
-            if x.shape[1] != (parts[0] if parts else x).shape[1]:
-                raise ValueError(
-                    "the simulator's number of observables changed between calls, from "
-                    f"{parts[0].shape[1]} to {x.shape[1]} at row {start}; it must return the same "
-                    "columns for every θ."
+                part = run_simulator(
+                    simulator, rows, rng, first_row=start, asked_because=asked_because
                 )
-            parts.append(x)
+            if parts:
+                _require_same_columns(parts[0], part, start)
+            elif expected is not None:
+                _require_columns(part, expected)
+            parts.append(part)
             advance(len(rows))
-    return np.concatenate(parts), np.concatenate(hidden) if hidden else None
+            if len(theta) >= ANNOUNCED_EVENTS and end == TIMED_EVENTS:
+                # The first half of them may have compiled or loaded something.
+                each = (time.perf_counter() - began) / len(rows)
+                announce(f"simulating {len(theta):,} events", len(theta) * each, show=progress_bar)
+    x, z, names, _ = parts[0]
+    return SimulatorOutput(
+        np.concatenate([part.x for part in parts]) if len(parts) > 1 else x,
+        None if z is None else np.concatenate([part.z for part in parts if part.z is not None]),
+        tuple(own) if names is None and own is not None else names,
+    )
+
+
+def _divide_calls(count: int) -> list[int]:
+    """First rows of the calls, and the end of the last."""
+    first = [0, TIMED_EVENTS // 2, TIMED_EVENTS] if count >= ANNOUNCED_EVENTS else [0]
+    return [*first, *range(first[-1] + CALL_SIZE, count, CALL_SIZE), count]
+
+
+def _require_columns(made: SimulatorOutput, names: Sequence[str]) -> None:
+    """Refuse events whose columns are not those that were learned."""
+    if made.x.shape[1] != len(names):
+        raise ValueError(
+            f"the simulator returns {made.x.shape[1]} observables, but {len(names)} are expected "
+            f"here ({', '.join(names)})."
+        )
+    require_order(made.names, names, "the simulator's x")
+
+
+def _require_same_columns(first: SimulatorOutput, made: SimulatorOutput, row: int) -> None:
+    """Refuse other columns than those of the first call."""
+    if made.x.shape[1] != first.x.shape[1]:
+        raise ValueError(
+            "the simulator's number of observables changed between calls, from "
+            f"{first.x.shape[1]} to {made.x.shape[1]} at row {row}; it must return the same "
+            "columns for every θ."
+        )
+    for now, before, name in (
+        (made.names, first.names, "x"),
+        (made.z_names, first.z_names, "latent variables"),
+    ):
+        if now != before:
+            raise ValueError(
+                f"the columns of the simulator's {name} changed between calls, from {before} to "
+                f"{now} at row {row}; it must return the same columns in the same order."
+            )

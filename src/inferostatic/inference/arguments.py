@@ -12,6 +12,7 @@ from ..estimator.estimator import AbstractEstimator
 from ..inputs import (
     FLOAT32_MAX,
     Input,
+    as_event_rows,
     as_floats,
     as_rows,
     column_names,
@@ -21,6 +22,7 @@ from ..inputs import (
     require_order,
     rounded,
 )
+from ..weights import require_weights, warn_few_effective
 
 #: Default confidence level: the probability within one standard deviation of a normal variable.
 ONE_SIGMA = 0.6826894921370859
@@ -41,9 +43,12 @@ def as_events(
     *,
     may_be_empty: bool = False,
 ) -> np.ndarray:
-    """Events with the estimator's columns; warns where they lie outside the trained range."""
-    require_order(column_names(x), estimator.x_names, name)
-    rows = as_rows(x, name, columns=len(estimator.x_names), of="observables")
+    """Events with the estimator's columns; one event may come with shape (D,).
+
+    Warns where they lie outside the trained range.
+    """
+    rows = as_event_rows(x, estimator.x_names, name)
+    rows = as_rows(rows, name, columns=len(estimator.x_names), of="observables")
     if len(rows) == 0:
         if may_be_empty:
             return rows
@@ -57,11 +62,7 @@ def as_events(
 def as_observed(
     estimator: AbstractEstimator, x: Input, name: str = "x", *, may_be_empty: bool = False
 ) -> np.ndarray:
-    """Observed events; one event of several observables may come with shape (D,)."""
-    if column_names(x) is None:
-        array = as_floats(x, name)
-        if array.ndim == 1 and array.size == len(estimator.x_names) > 1:
-            x = array[None]
+    """Observed events."""
     return as_events(estimator, x, name, "observed events", may_be_empty=may_be_empty)
 
 
@@ -115,16 +116,8 @@ def as_weight(weight: Input | None, count: int, name: str = "weight") -> np.ndar
     if weight is None:
         return np.ones(count)
     values = as_floats(weight, name).astype(np.float64)
-    if values.shape != (count,):
-        raise ValueError(
-            f"{name} must have shape ({count},), one value for each event; got {values.shape}."
-        )
-    require_finite(values, name, "Give every event a finite weight.")
-    if not values.sum() > 0:
-        raise ValueError(
-            f"{name} adds up to {values.sum():.4g}; single weights may be negative, but their sum "
-            "must be positive."
-        )
+    require_weights(values, count, name)
+    warn_few_effective(values, name)
     return values
 
 

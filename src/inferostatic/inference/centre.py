@@ -10,7 +10,9 @@ from ..inputs import as_seed, kind_of
 from ..learning.centring import Centring, centre_score
 from ..learning.measure_bias import choose_test_rows, measure_on_rows
 from ..learning.training.options import Training
+from ..streams import Purpose, Stream
 from ..tables import format_table
+from ..weights import warn_few_effective
 
 #: Events in each half at least: with fewer, nothing can be seen.
 FEWEST_EVENTS = 200
@@ -95,7 +97,7 @@ def centring_report(estimator: Estimator, events: Events, *, seed: int = 0) -> C
     """
     _require_potential_and_events(estimator, events, "centring_report")
     seed = as_seed(seed)
-    order = np.random.default_rng(np.random.SeedSequence([seed, 21])).permutation(len(events))
+    order = Stream(seed, Purpose.CENTRING_REPORT).generator().permutation(len(events))
     one, two = np.array_split(order, 2)
     _, record = _centre_on(estimator, events, np.arange(len(events)), seed)
     half, _ = _centre_on(estimator, events, one, seed)
@@ -120,6 +122,7 @@ def _require_potential_and_events(estimator: object, events: object, name: str) 
         )
     if not isinstance(events, Events):
         raise TypeError(f"{name} takes ist.Events, simulated at many θ; got {kind_of(events)}.")
+    warn_few_effective(events.weight, "the events' weight")
     if len(events) < 2 * FEWEST_EVENTS:
         raise ValueError(
             f"centring needs at least {2 * FEWEST_EVENTS} simulated events; got {len(events)}."

@@ -11,6 +11,7 @@ from ..models.flows.flow import Flow
 from ..models.networks.networks import Residual
 from ..models.potential import AbstractModel
 from ..supervision.records import Capability
+from ..weights import warn_few_effective
 from .defaults.method import MethodChoice, choose_method
 from .defaults.sizes import choose_network_size
 from .draw import Records
@@ -51,6 +52,8 @@ def check_events(events: object) -> None:
             "fit takes ist.Events (or ist.simulate(…)) or records from ist.draw(…); got "
             f"{type(events).__name__}."
         )
+    if isinstance(events, Events):
+        warn_few_effective(events.weight, "the events' weight")
 
 
 def resolve_method(

@@ -19,6 +19,7 @@ from ..estimator.estimator import AbstractEstimator, Estimator
 from ..events.events import Events
 from ..models.members import with_centring
 from ..models.theta_potential import ThetaPotential
+from ..streams import Purpose, Stream
 from ..supervision.candidates import CandidateSets
 from .dataset.dataset import NO_ROWS, AbstractDataset
 from .defaults.trials import wants_trials
@@ -85,7 +86,7 @@ def centre_score(
     bare = estimator
     if afresh:
         bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 20]))
+    rng = Stream(seed, Purpose.CENTRE).generator()
     rows = np.delete(np.arange(len(x)), test)
     if len(rows) > MOST_EVENTS:
         rows = np.sort(rng.choice(rows, MOST_EVENTS, replace=False))

@@ -17,6 +17,7 @@ from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inputs import Input, as_count, as_flag, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
+from ..streams import Purpose, Stream
 from ..supervision.kernels import AbstractKernel, Delta
 from ..supervision.quadrature import Approximation, KernelSum, draw_standard, kernel_sum, merge
 from ..supervision.supervision import find_prior, refuse_discrete, trusted_region
@@ -413,7 +414,9 @@ def _displace(
 ) -> tuple[np.ndarray, np.ndarray]:
     """θ = θ' − ε and its weight w π(θ)/π(θ'), 0 outside the region."""
     # The same u for every width, so that their differences are not those of the draws.
-    u = draw_standard(rule.kernel, len(events), len(rule.widths), seed=(seed, 1))
+    u = draw_standard(
+        rule.kernel, len(events), len(rule.widths), stream=Stream(seed, Purpose.CHOOSE_WIDTH, (1,))
+    )
     theta = events.theta - u * rule.widths
     inside = within(theta, region.low, region.high).all(axis=1)
     weight = np.zeros(len(events))
@@ -450,7 +453,7 @@ def _approximate(
     for start in range(0, len(x), rows):
         some_x, some_theta = x[start : start + rows], theta[start : start + rows]
         count = len(some_x)
-        u = rule.displacements(count, seed=(seed, 2, start))
+        u = rule.displacements(count, stream=Stream(seed, Purpose.CHOOSE_WIDTH, (2, start)))
         displaced = (some_theta[:, None] + u * rule.widths).reshape(count * points, -1)
         with warnings.catch_warnings():
             # What there is to say about these events was said of them as a whole; here the rows

@@ -21,6 +21,7 @@ from ..inputs import as_count, as_seed, as_text, kind_of, warn_user
 from ..models.architecture import AbstractArchitecture, DirectScore
 from ..models.features.features import Automatic
 from ..models.networks.networks import NetworkChoice, parameter_count
+from ..streams import Purpose, Stream
 from ..supervision.records import CandidateSet
 from ..supervision.supervision import supervise_many
 from .arguments import as_architecture, as_method, check_capability
@@ -141,7 +142,7 @@ def compare(
     if any(setting.method is None for setting in checked):
         default = choose_method(events).method
         checked = [s if s.method else dataclasses.replace(s, method=default) for s in checked]
-    order = np.random.default_rng(np.random.SeedSequence([seed, 12])).permutation(len(events))
+    order = Stream(seed, Purpose.COMPARE_SPLIT).generator().permutation(len(events))
     tested = min(round(TEST_FRACTION * len(events)), MOST_TESTED)
     if tested < 2:
         raise ValueError(f"{len(events)} events are too few to keep a fifth of them for a test.")
@@ -270,7 +271,7 @@ class _TestSets:
         method = KCE()
         assert isinstance(method, Method)
         supply = method.supply(test)
-        keys = jax.random.split(jax.random.key(seed), self.times * len(test))
+        keys = jax.random.split(Stream(seed, Purpose.COMPARE_RECORDS).key(), self.times * len(test))
         rows = jax.tree.map(lambda leaf: np.repeat(leaf, self.times, axis=0), supply.rows)
         sets = supervise_many(method.supervision, rows, supply.distribution, keys)
         assert isinstance(sets, CandidateSet)

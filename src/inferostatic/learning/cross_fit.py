@@ -6,6 +6,7 @@ import numpy as np
 
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of
+from ..streams import Purpose, Stream
 from .fit import fit
 from .measure_bias import measure_on_rows
 
@@ -44,12 +45,13 @@ def cross_fit(
             f"{len(events)} events are too few for {folds} folds; give {FEWEST_IN_A_FOLD * folds} "
             "or more, or fewer folds."
         )
-    order = np.random.default_rng([as_seed(seed), 31]).permutation(len(events))
+    stream = Stream(as_seed(seed), Purpose.CROSS_FIT)
+    order = stream.generator(0).permutation(len(events))
     parts = [np.sort(part) for part in np.array_split(order, folds)]
     estimators, held_out = [], []
-    for number, part in enumerate(parts):
+    for number, (part, own) in enumerate(zip(parts, stream.block(1).seeds(folds), strict=True)):
         others = np.sort(np.concatenate(parts[:number] + parts[number + 1 :]))
-        estimator = fit(events[others], method, seed=seed + number, **options)
+        estimator = fit(events[others], method, seed=own, **options)
         # The events that are left out tell more of its bias than those that `fit` keeps back.
         estimators.append(measure_on_rows(estimator, events, part))
         held_out.append(events[part])

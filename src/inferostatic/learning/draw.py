@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from ..inputs import as_count, as_seed, bad_rows, finite_rows, kind_of, require_float32
+from ..inputs import as_count, as_names, as_seed, bad_rows, finite_rows, kind_of, require_float32
 from ..supervision.records import AbstractRecord
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator, require_simulator
@@ -72,5 +72,5 @@ def draw(
     require_simulator(simulator)
     n, seed = as_count(n, "n"), as_seed(seed)
     drawn = method.supervision.draw(simulator, prior, n, seed=seed, show=progress_bar)
-    names = getattr(simulator, "x_names", None) or tuple(f"x{i}" for i in range(drawn.x.shape[1]))
-    return Records(drawn.x, drawn.record, method, prior, tuple(names))
+    names = as_names(drawn.x_names, drawn.x.shape[1], "x")
+    return Records(drawn.x, drawn.record, method, prior, names)

@@ -1,6 +1,7 @@
 """Measuring the mean of a learned score, with events that had no part in its training."""
 
 import dataclasses
+import warnings
 from typing import TypeVar
 
 import numpy as np
@@ -11,7 +12,9 @@ from ..events.events import Events
 from ..inputs import kind_of, require_order, warn_user
 from ..memory_map import read_rows
 from ..models.architecture import AbstractArchitecture
+from ..streams import Purpose, Stream
 from ..supervision.records import Capability
+from ..weights import warn_few_effective
 from .draw import Records
 from .training.options import Training
 
@@ -33,7 +36,9 @@ def choose_test_rows(
     count = min(round(training.test_fraction * len(events)), MOST_TEST_EVENTS)
     if count < FEWEST_EVENTS:
         return nothing
-    return np.sort(np.random.default_rng([271, 828]).choice(len(events), count, replace=False))
+    # No seed of the user's: whatever trains or centres on the same events keeps the same ones back.
+    rng = Stream(0, Purpose.TEST_ROWS).generator()
+    return np.sort(rng.choice(len(events), count, replace=False))
 
 
 def measure_on_rows(estimator: E, events: Events | Records, rows: np.ndarray) -> E:
@@ -45,7 +50,10 @@ def measure_on_rows(estimator: E, events: Events | Records, rows: np.ndarray) ->
         for part in (events.x, events.theta, events.weight)
     )
     inside = estimator.region.contains_theta(theta)
-    score = np.asarray(estimator.score(x[inside], theta[inside]), np.float64)
+    with warnings.catch_warnings():
+        # Of events that were kept back, a few always lie beyond the range of x seen in training.
+        warnings.simplefilter("ignore", UserWarning)
+        score = np.asarray(estimator.score(x[inside], theta[inside]), np.float64)
     bias = measure_mean(score, theta[inside], weight[inside], about_zero=True)
     means = measure_mean(estimator.region.bound_x(x), theta, weight, about_zero=False)
     return dataclasses.replace(estimator, score_bias=bias, x_mean=means)
@@ -72,7 +80,9 @@ def measure_bias(estimator: Estimator, events: Events) -> Estimator:
         )
     require_order(events.x_names, estimator.x_names, "x")
     require_order(events.theta_names, estimator.theta_names, "theta")
+    warn_few_effective(events.weight, "the events' weight")
     rows = np.linspace(0, len(events) - 1, min(len(events), MOST_EVENTS)).astype(np.int64)
+    estimator.warn_outside(read_rows(events.x, rows))
     found = measure_on_rows(estimator, events, rows)
     if found.score_bias is None:
         warn_user(

@@ -331,7 +331,7 @@ def labelled_pairs(pairs: object) -> LabelledPairs:
 
 def _reference(reference: Input | Events) -> ReferencePoint | ReferenceSample:
     if isinstance(reference, Events):
-        return ReferenceSample(reference.x, reference.weight)
+        return ReferenceSample(reference.x, reference.weight, reference.x_names)
     return reference_point(reference)
 
 

@@ -28,6 +28,7 @@ from ..models.architecture import (
 )
 from ..models.networks.networks import parameter_count
 from ..progress import progress
+from ..streams import Purpose, Stream
 from ..supervision.kernels import Delta, Rectangular
 from ..supervision.records import LabelledPair, ScoreTarget
 from ..world.priors.prior import Uniform
@@ -182,8 +183,8 @@ def reproduce(
         progress_bar: force the display on or off.
     """
     check_settings(instances=instances, events=events, epochs=epochs, seed=seed)
-    seeds = np.random.SeedSequence(seed).generate_state(3 * instances + 6 + 6 * instances)
-    numbers = iter(int(s) for s in seeds)
+    seeds = Stream(seed, Purpose.PAPER).seeds(3 * instances + 6 + 6 * instances)
+    numbers = iter(seeds)
     train = {task: [next(numbers) for _ in range(instances)] for task in TASKS}
     test = {task: (next(numbers), next(numbers)) for task in TASKS}
     starts = {column: [next(numbers) for _ in range(instances)] for column in COLUMNS}

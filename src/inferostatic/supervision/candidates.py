@@ -20,7 +20,13 @@ from ..world.priors.prior import AbstractPrior
 from .kernels import AbstractKernel
 from .pairs import kernel_step
 from .records import CandidateSet, Capability, Key, Row
-from .supervision import AbstractStoredSupervision, Supply, ThetaDistribution, plain_supply
+from .supervision import (
+    AbstractStoredSupervision,
+    Supply,
+    ThetaDistribution,
+    plain_supply,
+    require_several_points,
+)
 
 #: Candidates of one event, at most: every event of a batch is evaluated at all of them.
 MOST_CANDIDATES = 10_000
@@ -114,6 +120,7 @@ class CandidateSets(AbstractStoredSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
+        require_several_points(events)
         return plain_supply(events)
 
     def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> CandidateSet:

@@ -5,7 +5,13 @@ import jax.numpy as jnp
 from ..events.events import Events
 from ..serial import known
 from .records import Capability, DensityTarget, Key, Row
-from .supervision import AbstractStoredSupervision, Supply, ThetaDistribution, plain_supply
+from .supervision import (
+    AbstractStoredSupervision,
+    Supply,
+    ThetaDistribution,
+    plain_supply,
+    warn_of_one_point,
+)
 
 
 @known
@@ -27,6 +33,7 @@ class MadeAt(AbstractStoredSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Any events will do."""
+        warn_of_one_point(events, "the density of x")
         return plain_supply(events, events.stored_prior() if events.prior is None else events.prior)
 
     def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> DensityTarget:

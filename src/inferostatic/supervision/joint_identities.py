@@ -25,6 +25,7 @@ from jaxtyping import Array
 from ..events.events import Events
 from ..events.latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, AbstractJoint
 from ..inputs import bad_rows, finite_rows, rounded, warn_user
+from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 
@@ -76,7 +77,8 @@ def some_events(events: Events) -> Events:
     """As many as are looked at, the same in every call."""
     if len(events) <= MOST_EVENTS:
         return events
-    rows = np.random.default_rng(0).choice(len(events), MOST_EVENTS, replace=False)
+    rng = Stream(0, Purpose.LATENT_EVENTS).generator()
+    rows = rng.choice(len(events), MOST_EVENTS, replace=False)
     return events[np.sort(rows)]
 
 
@@ -175,7 +177,7 @@ def _functions_of_x(events: Events) -> tuple[np.ndarray, list[str]]:
 
 
 def _scale_hint(name: str, stated: np.ndarray, moved: np.ndarray) -> str:
-    """By which factor the joint score would have to be multiplied, if one repairs it."""
+    """By which factor the joint score would have to be multiplied, with its error, if one does."""
     if not stated.any():
         return "The joint score says nothing of x."
     errors = np.maximum(stated.std(axis=0), moved.std(axis=0))
@@ -184,16 +186,19 @@ def _scale_hint(name: str, stated: np.ndarray, moved: np.ndarray) -> str:
         for part in (stated.mean(axis=0), -moved.mean(axis=0))
     )
     factor = float(given @ needed / (given @ given))
-    if np.abs(_z_of_columns(factor * stated + moved)).max() > SUSPICIOUS:
+    left = factor * stated + moved
+    if np.abs(_z_of_columns(left)).max() > SUSPICIOUS:
         return (
             f"No factor repairs the joint score of {name}: are its rows in the order of the "
             "events, and its columns in that of θ?"
         )
     if factor < 0:
         return f"The joint score of {name} seems to have the wrong sign (a factor {factor:.2g})."
+    each = np.divide(left, errors, out=np.zeros_like(left), where=errors > 0) @ given
+    error = float(each.std() / np.sqrt(len(each)) / (given @ given))
     return (
-        f"The joint score of {name} would have to be multiplied by {factor:.3g}: is it in the "
-        "units of θ that the events have?"
+        f"The joint score of {name} would have to be multiplied by {factor:.4g} ± {error:.2g}: is "
+        "it in the units of θ that the events have?"
     )
 
 
@@ -223,7 +228,7 @@ def _of_fresh_pairs(
     events: Events, joint: AbstractJoint, prior: AbstractPrior, seed: int
 ) -> Iterator[Identity]:
     x, latent, theta = _arrays(events, joint)
-    keys = jax.random.split(jax.random.key(seed), len(events))
+    keys = jax.random.split(Stream(seed, Purpose.LATENT_PAIRS).key(), len(events))
     partner, fraction, log_ratio = (
         np.asarray(a, np.float64) for a in _ratios(joint, prior, x, latent, theta, keys)
     )

@@ -16,10 +16,11 @@ import numpy as np
 from jaxtyping import Array
 
 from ..events.events import Events
-from ..events.simulate import simulate_at
+from ..events.simulate import simulate_first
 from ..inputs import rounded
 from ..serial import known
-from ..world.priors.prior import AbstractPrior
+from ..streams import Purpose, Stream
+from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import Simulator
 from .difference import AbstractDifference, Linear, score_target
 from .kernels import AbstractKernel, largest_widths
@@ -119,8 +120,8 @@ class KernelScore(AbstractSupervision):
         """Form 1: the simulator is called at θ + ε, outside the prior by up to the reach."""
         if self.kernel.depends_on_x:
             self.kernel.widths(None, jnp.zeros(prior.dim))
-        theta = prior.sample(n, seed=seed)
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
+        theta = draw_points(prior, n, Stream(seed, Purpose.DRAW_THETA))
+        keys = jax.random.split(Stream(seed, Purpose.DRAW_RECORDS).key(), n)
         theta32 = jnp.asarray(theta, jnp.float32)
         epsilon, target = _displace(self.kernel, self.difference, theta32, keys)
         reached = np.abs(np.asarray(epsilon, np.float64)).max(axis=0).round(4).tolist()
@@ -130,15 +131,17 @@ class KernelScore(AbstractSupervision):
             "width, or use stored events: ist.fit(ist.simulate(…), ist.KSE(…))."
         )
         moved = theta + np.asarray(epsilon, np.float64)
-        x = simulate_at(simulator, moved, seed=seed, asked_because=because, progress_bar=show)
-        return Drawn(x, ScoreTarget(theta=theta32, target=target, weight=jnp.ones(n)))
+        stream = Stream(seed, Purpose.DRAW)
+        made = simulate_first(simulator, moved, stream, asked_because=because, progress_bar=show)
+        record = ScoreTarget(theta=theta32, target=target, weight=jnp.ones(n))
+        return Drawn(made.x, record, made.names)
 
 
 def _refuse_gaps(distribution: ThetaDistribution, theta: np.ndarray, farthest: np.ndarray) -> None:
     """Raise where a user's density vanishes within its edges: at such walls nothing protects θ."""
     theta = theta[:TRIED_EVENTS]
     theta = theta[np.all((theta >= distribution.low) & (theta <= distribution.high), axis=1)]
-    sign = np.random.default_rng(0).choice([-1.0, 1.0], size=theta.shape)
+    sign = Stream(0, Purpose.TRY_GAPS).generator().choice([-1.0, 1.0], size=theta.shape)
     if len(theta) == 0:
         return
     # A little less than the reach, since float32 may put a corner on a wall just outside it.

@@ -18,15 +18,23 @@ import numpy as np
 from jaxtyping import Array
 
 from ..events.events import Events
-from ..events.simulate import simulate_at
+from ..events.simulate import simulate_first
 from ..inputs import as_function
 from ..serial import known
+from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior, Uniform, reflect
 from ..world.simulator import Simulator
 from .kernels import AbstractKernel
 from .records import Capability, Event, Key, LabelledPair, Row, Theta
-from .supervision import AbstractSupervision, Drawn, Supply, ThetaDistribution, plain_supply
+from .supervision import (
+    AbstractSupervision,
+    Drawn,
+    Supply,
+    ThetaDistribution,
+    plain_supply,
+    require_several_points,
+)
 
 #: A kernel among stored parameter points compares each θ with all of them.
 MOST_POINTS = 4096
@@ -194,6 +202,7 @@ class LabelledPairs(AbstractSupervision):
 
     def supply(self, events: Events) -> Supply:
         """Stored events as they are."""
+        require_several_points(events)
         return plain_supply(events)
 
     def supervise(self, row: Row, distribution: ThetaDistribution, *, key: Key) -> LabelledPair:
@@ -212,7 +221,7 @@ class LabelledPairs(AbstractSupervision):
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
     ) -> Drawn:
         """The flowchart `fig:kllr`: a pair, a fair label, an event at θ_y."""
-        keys = jax.random.split(jax.random.key(seed), n)
+        keys = jax.random.split(Stream(seed, Purpose.DRAW_THETA).key(), n)
         theta0, theta1 = _pair_many(self.pairs, prior, keys)
         return draw_labelled(simulator, prior, theta0, theta1, seed=seed, show=show)
 
@@ -233,7 +242,7 @@ def draw_labelled(
 ) -> Drawn:
     """A fair label for each pair and an event simulated at θ_y."""
     n = len(theta0)
-    label = jax.random.bernoulli(jax.random.fold_in(jax.random.key(seed), 2), shape=(n,))
+    label = jax.random.bernoulli(Stream(seed, Purpose.DRAW_LABELS).key(), shape=(n,))
     origin = np.asarray(jnp.where(label[:, None], theta1, theta0), np.float64)
     outside = ~prior.contains(origin)
     because = (
@@ -243,8 +252,9 @@ def draw_labelled(
         if outside.any()
         else ""
     )
-    x = simulate_at(simulator, origin, seed=seed, asked_because=because, progress_bar=show)
+    stream = Stream(seed, Purpose.DRAW)
+    made = simulate_first(simulator, origin, stream, asked_because=because, progress_bar=show)
     record = LabelledPair(
         theta0=theta0, theta1=theta1, label=label.astype(jnp.float32), weight=jnp.ones(n)
     )
-    return Drawn(x, record)
+    return Drawn(made.x, record, made.names)

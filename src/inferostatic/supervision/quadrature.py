@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from ..streams import Stream
 from .difference import AbstractDifference, Linear, score_target
 from .kernels import AbstractKernel, AbstractProductKernel, Delta
 
@@ -66,11 +67,11 @@ class KernelSum:
         some = furthest if self.points is None else np.concatenate([furthest, self.points])
         return np.abs(self.targets(some)).max(axis=0)
 
-    def displacements(self, count: int, *, seed: tuple[int, ...]) -> np.ndarray:
+    def displacements(self, count: int, *, stream: Stream) -> np.ndarray:
         """u for `count` events, shape (count, M, d), or (1, M, d) where all share them."""
         if self.points is not None:
             return self.points[None]
-        pairs = draw_standard(self.kernel, count * DRAWS // 2, len(self.widths), seed=seed)
+        pairs = draw_standard(self.kernel, count * DRAWS // 2, len(self.widths), stream=stream)
         pairs = pairs.reshape(count, DRAWS // 2, -1)
         # ±u side by side, so that each half of the draws holds whole pairs.
         return np.stack([pairs, -pairs], axis=2).reshape(count, DRAWS, -1)
@@ -196,14 +197,9 @@ def half_line_rule(kernel: AbstractProductKernel, nodes: int) -> tuple[np.ndarra
     return unit * values, vectors[0] ** 2
 
 
-def draw_standard(
-    kernel: AbstractKernel, count: int, dim: int, *, seed: tuple[int, ...]
-) -> np.ndarray:
+def draw_standard(kernel: AbstractKernel, count: int, dim: int, *, stream: Stream) -> np.ndarray:
     """Standard displacements u, shape (count, dim)."""
-    key = jax.random.key(seed[0])
-    for number in seed[1:]:
-        key = jax.random.fold_in(key, number)
-    draws = jax.vmap(lambda k: kernel.draw(dim, key=k))(jax.random.split(key, count))
+    draws = jax.vmap(lambda k: kernel.draw(dim, key=k))(jax.random.split(stream.key(), count))
     return np.asarray(draws, np.float64)
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ..events.events import Events
-from ..events.simulate import simulate_at
-from ..inputs import rounded
+from ..events.simulate import simulate_first
+from ..inputs import require_order, rounded
 from ..serial import known
+from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
-from ..world.priors.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import Simulator
 from .pairs import draw_labelled
 from .records import Capability, Key, LabelledPair, ReferenceLabel, Row
@@ -28,6 +29,7 @@ from .supervision import (
     find_prior,
     plain_rows,
     trusted_region,
+    warn_of_one_point,
 )
 
 #: For every method with a reference point.
@@ -117,7 +119,7 @@ class ReferencePoint(AbstractReference):
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
     ) -> Drawn:
         """Half of the events at θ ~ π, half at θ_ref."""
-        theta = jnp.asarray(prior.sample(n, seed=seed), jnp.float32)
+        theta = jnp.asarray(draw_points(prior, n, Stream(seed, Purpose.DRAW_THETA)), jnp.float32)
         point = jnp.asarray(self._point(prior.dim), jnp.float32)
         reference = jnp.broadcast_to(point, theta.shape)
         return draw_labelled(simulator, prior, theta, reference, seed=seed, show=show)
@@ -129,6 +131,7 @@ class ReferenceSample(AbstractReference):
 
     x: np.ndarray
     weight: np.ndarray
+    x_names: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def capability(self) -> Capability:
@@ -151,6 +154,8 @@ class ReferenceSample(AbstractReference):
                 "a method read from a file does not carry its reference events; give the method "
                 "again, for example ist.DCTR(reference=events)."
             )
+        require_order(self.x_names, events.x_names, "the reference events' x")
+        warn_of_one_point(events, "the ratio to the reference events")
         prior = find_prior(events)
         low, high = trusted_region(prior, events.theta)
         count, extra = len(events), len(self.x)
@@ -172,19 +177,22 @@ class ReferenceSample(AbstractReference):
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
     ) -> Drawn:
         """Half of the records from the simulator, half from the reference sample."""
-        theta = prior.sample(n, seed=seed)
+        theta = draw_points(prior, n, Stream(seed, Purpose.DRAW_THETA))
         half = (n + 1) // 2
-        x = simulate_at(simulator, theta[:half], seed=seed, progress_bar=show)
+        stream = Stream(seed, Purpose.DRAW)
+        made = simulate_first(simulator, theta[:half], stream, progress_bar=show)
+        if made.names is not None:
+            require_order(self.x_names, made.names, "the reference events' x")
         probability = np.maximum(self.weight, 0)
         if (self.weight < 0).any():
             raise ValueError(
                 "ist.draw resamples the reference events, which weights of both signs do not "
                 "allow; use stored events: ist.fit(ist.simulate(…), ist.DCTR(reference=events))."
             )
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 3]))
+        rng = Stream(seed, Purpose.DRAW_REFERENCE).generator()
         chosen = rng.choice(len(self.x), size=n - half, p=probability / probability.sum())
         label = jnp.concatenate([jnp.zeros(half), jnp.ones(n - half)])
         record = ReferenceLabel(
             theta=jnp.asarray(theta, jnp.float32), label=label, weight=jnp.ones(n)
         )
-        return Drawn(np.concatenate([x, self.x[chosen]]), record)
+        return Drawn(np.concatenate([made.x, self.x[chosen]]), record, made.names)

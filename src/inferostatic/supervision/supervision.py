@@ -17,9 +17,10 @@ from jaxtyping import Array
 from ..events.events import Events
 from ..events.latent import AbstractJoint
 from ..events.simulate import simulated_events
-from ..inputs import warn_user
+from ..inputs import rounded, row_slices, warn_user
+from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
-from ..world.priors.prior import AbstractPrior
+from ..world.priors.prior import AbstractPrior, draw_points
 from ..world.simulator import Simulator
 from .kernels import find_kernels
 from .records import AbstractRecord, Capability, Key, Row
@@ -62,6 +63,7 @@ class Drawn:
 
     x: np.ndarray
     record: AbstractRecord
+    x_names: tuple[str, ...] | None = None
 
 
 class AbstractSupervision(eqx.Module):
@@ -111,11 +113,13 @@ class AbstractStoredSupervision(AbstractSupervision):
         self, simulator: Simulator, prior: AbstractPrior, n: int, *, seed: int, show: bool | None
     ) -> Drawn:
         """Events at θ ~ π with one fixed record each."""
-        theta = prior.sample(n, seed=seed)
-        events = simulated_events(simulator, theta, prior, seed=seed, progress_bar=show)
+        theta = draw_points(prior, n, Stream(seed, Purpose.DRAW_THETA))
+        stream = Stream(seed, Purpose.DRAW)
+        events = simulated_events(simulator, theta, prior, stream, progress_bar=show)
         supply = self.supply(events)
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), n)
-        return Drawn(events.x, supervise_many(self, supply.rows, supply.distribution, keys))
+        keys = jax.random.split(Stream(seed, Purpose.DRAW_RECORDS).key(), n)
+        record = supervise_many(self, supply.rows, supply.distribution, keys)
+        return Drawn(events.x, record, events.x_names)
 
 
 def find_prior(events: Events) -> AbstractPrior:
@@ -177,6 +181,34 @@ def trusted_region(
         np.where(open_low, theta.min(axis=0), low + reach),
         np.where(open_high, theta.max(axis=0), high - reach),
     )
+
+
+def lie_at_one_point(events: Events) -> bool:
+    """Whether all events have the same θ, and no density of θ says that others were possible."""
+    if events.prior is not None and not isinstance(events.prior, Discrete):
+        return False
+    return all((events.theta[rows] == events.theta[0]).all() for rows in row_slices(events.theta))
+
+
+def require_several_points(events: Events) -> None:
+    """Raise where all events have one θ, which says nothing about how p(x; θ) changes with it."""
+    if lie_at_one_point(events):
+        raise ValueError(
+            f"all {len(events):,} events lie at one θ, {rounded(events.theta[0])}, so nothing says "
+            "how they change with θ, and what is learned would be no score and no ratio. Simulate "
+            "at several θ, ist.simulate(simulator, prior, n, seed=1); or, where the events carry "
+            "joint scores, use ist.SALLY()."
+        )
+
+
+def warn_of_one_point(events: Events, learned: str) -> None:
+    """Warn where all events have one θ: what is learned holds there, its derivatives nowhere."""
+    if lie_at_one_point(events):
+        warn_user(
+            f"all {len(events):,} events lie at one θ, {rounded(events.theta[0])}: {learned} is "
+            "learned there, but nothing about its change with θ, so scores and ratios between θ "
+            "mean nothing. Simulate at several θ for these."
+        )
 
 
 def plain_supply(events: Events, prior: AbstractPrior | None = None) -> Supply:

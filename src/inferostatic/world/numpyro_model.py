@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..inputs import kind_of
 from ..packages import import_package
+from ..streams import Purpose, Stream
 
 #: Names of parameters, sites or columns.
 Names = tuple[str, ...]
@@ -253,7 +254,7 @@ def _probe(
 
     def run(values: dict[str, Array]) -> None:
         at_zero = handlers.substitute(partial(model, **values), substitute_fn=zeros)
-        seeded = handlers.seed(at_zero, jax.random.key(0))
+        seeded = handlers.seed(at_zero, Stream(0, Purpose.TRY_MODEL).key())
         for name, site in handlers.trace(seeded).get_trace().items():
             if site["type"] in ("sample", "param", "deterministic"):
                 value = jnp.asarray(site["value"])

@@ -6,14 +6,14 @@ generator `rng`, and one row of x for each row of theta. `JaxSimulator` turns a 
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inputs import SHOWN_ROWS, Input, as_floats, bad_rows, finite_rows, kind_of
+from ..inputs import SHOWN_ROWS, Input, as_floats, bad_rows, column_names, finite_rows, kind_of
 
 
 @runtime_checkable
@@ -68,6 +68,15 @@ def _simulate_many(simulate_one: Callable[..., Any], theta: jax.Array, keys: jax
     return jax.vmap(simulate_one)(theta, keys)
 
 
+class SimulatorOutput(NamedTuple):
+    """Events x, latent variables z where they were asked for, and the names of the columns of x."""
+
+    x: np.ndarray
+    z: np.ndarray | None = None
+    names: tuple[str, ...] | None = None
+    z_names: tuple[str, ...] | None = None
+
+
 def run_simulator(
     simulator: Simulator,
     theta: np.ndarray,
@@ -75,18 +84,18 @@ def run_simulator(
     *,
     first_row: int = 0,
     asked_because: str = "",
-) -> np.ndarray:
+) -> SimulatorOutput:
     """Call a simulator with a generator for this call alone, and check what it returned.
 
     Messages count rows from `first_row`, and say why θ may lie outside the prior: `asked_because`.
     """
     x = _call(simulator, theta, rng, asked_because)
-    return _check_x(x, theta, first_row, asked_because)
+    return SimulatorOutput(_check_x(x, theta, first_row, asked_because), names=column_names(x))
 
 
 def run_latent_simulator(
     simulator: LatentSimulator, theta: np.ndarray, rng: np.random.Generator, *, first_row: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
+) -> SimulatorOutput:
     """The same for one that returns its latent variables: x and z."""
     made: Any = _call(simulator.simulate_latent, theta, rng, "")
     if not (isinstance(made, tuple | list) and len(made) == 2):
@@ -99,7 +108,7 @@ def run_latent_simulator(
             f"simulate_latent must return one row of latent variables for each of the {len(theta)} "
             f"rows of theta; got shape {z.shape}."
         )
-    return x, z
+    return SimulatorOutput(x, z, column_names(made[0]), column_names(made[1]))
 
 
 def _call(

@@ -1,7 +1,7 @@
 """Write the model files of this folder, one of every kind that can be saved.
 
-Written with version 0.1.0 of the library, in version 1 of the model-file format; kept so that older
-files keep loading. `test_model_files.py` loads each of them and compares what it answers with
+Written with version 0.1.0 of the library, most in version 1 of the model-file format; kept so that
+older files keep loading. `test_model_files.py` loads each of them and compares what it answers with
 `expected.json`, which holds what the estimators answered when they were saved.
 
 Run `python tests/data/models/make_models.py` from the root of the repository, in the environment
@@ -171,7 +171,15 @@ def drawn(method: Any, network: Any) -> Callable[[], Any]:
     return lambda: fitted(ist.draw(method, noisy, BOX, EVENTS, seed=1), None, network)
 
 
+def with_measured_means() -> tuple[ist.Events, Any]:
+    """A potential whose mean score, and the means of x, were measured."""
+    events = chain_events()
+    estimator = ist.fit(events, network=SMALL, training=FEW, members=1, seed=5)
+    return events, ist.measure_bias(estimator, chain_events(n=600))
+
+
 MODELS: dict[str, Callable[[], Any]] = {
+    "bias-measured": with_measured_means,
     # Features and networks.
     "features-chosen": bent(
         ist.Potential(ist.Residual(6, 1)),

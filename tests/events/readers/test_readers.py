@@ -216,7 +216,7 @@ def test_names_of_the_prior_and_of_the_pool():
     assert events.prior is not None
     assert events.prior.names == events.theta_names == varied.theta_names
     swapped = Product([Uniform(low, high, names=NAMES[::-1]), Normal([0, 0], [1, 1])])
-    with pytest.raises(ValueError, match="but the order here is CWL2, CPWL2, scale, pdf"):
+    with pytest.raises(ValueError, match="those expected here are CWL2, CPWL2, scale, pdf"):
         varied.events(swapped, 10, seed=1)
     # Not every prior is made from the fields that it keeps.
     points = Discrete([[0.0, 0.0], [0.1, 0.1]])

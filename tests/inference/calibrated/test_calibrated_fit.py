@@ -241,7 +241,7 @@ def test_a_fixed_parameter_gives_the_conditional_fit(simulated) -> None:
     assert estimator.prior is not None
     if simulated:
         simulation = NearbySimulation(mixed, fraction=0.1)
-        result = fit_calibrated(AveragedScore.of(estimator), data, simulation=simulation, seed=2)
+        result = fit_calibrated(AveragedScore.of(estimator), data, simulation=simulation, seed=3)
     else:
         events = ist.simulate(mixed, estimator.prior, 40_000, seed=1)
         calibration = ScoreCalibration(estimator, events)

@@ -150,7 +150,7 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
         error = exact * np.sqrt(relative / toys)
         assert np.all(np.abs(found.scan - exact) < 4.5 * error + 1e-9)
     limit = ist.upper_limit(
-        likelihood, "mu", ist.CLs(toys=toys, simulator=simulator), scan=values, seed=3
+        likelihood, "mu", ist.CLs(toys=toys, simulator=simulator), scan=values, seed=4
     )
     exact = root(lambda mu: poisson_cls(sum(counts), 4.0, 3.0, mu) - 0.05, 0, 6)
     # CLs = 0.05 of 3000 toys is known to a tenth, and falls by e^(−4μ) or slower.

@@ -205,8 +205,13 @@ def test_the_wilks_set_is_the_profile_likelihood_interval():
     assert pair.accepted(0.95).sum() > pair.accepted(0.5).sum() > 10
     assert "fixed: b = 3" in pair.summary()
     best = pair.best[[0, 2]]
-    ends = pair.interval(0.9)
+    ends = pair.hull(0.9)
     assert np.all((ends[:, 0] < best) & (best < ends[:, 1]))
+    assert "hull of the joint set: a from" in repr(pair)
+    # The interval of one parameter is that of MINOS, narrower than the hull of both.
+    alone = ist.maximum_likelihood(held).interval(0.9)[[0, 2]]
+    np.testing.assert_allclose(pair.interval(0.9), alone, atol=0.02)
+    assert np.all(np.diff(ends)[:, 0] > 1.2 * np.diff(alone)[:, 0])
 
 
 # Toys from stored events.

@@ -119,7 +119,8 @@ def test_weights_count_by_their_sum():
     """Of compound Poisson numbers: θ̂ = Σw with the variance Σw²."""
     w = np.random.default_rng(1).exponential(1.0, 40) - 0.1
     fit = ist.maximum_likelihood(ist.Likelihood(COUNTED, np.zeros((40, 1)), rate=sum, weight=w))
-    assert fit.theta[0] == pytest.approx(w.sum(), rel=1e-3)
+    # Minuit stops within a hundredth of an error.
+    assert fit.theta[0] == pytest.approx(w.sum(), abs=0.02 * fit.errors[0])
     assert fit.covariance[0, 0] == pytest.approx(np.sum(w**2), rel=5e-3)
 
 

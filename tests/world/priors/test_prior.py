@@ -386,6 +386,25 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
         TypeError,
         ["JAX-traceable", "tracing failed"],
     ),
+    "random numbers of NumPy": (
+        lambda: ist.CustomPrior(
+            lambda _: jnp.asarray(np.random.default_rng().normal(size=2)), flat
+        ),
+        ValueError,
+        ["draw_one gave other θ for the same keys", "np.random", "jax.random.uniform(key, (2,))"],
+    ),
+    "one of two parameters from NumPy": (
+        lambda: ist.CustomPrior(
+            lambda key: traced_draw(key) * jnp.array([1.0, np.random.default_rng().normal()]), flat
+        ),
+        ValueError,
+        ["draw_one gave other θ for the same keys"],
+    ),
+    "random numbers of NumPy with a seed": (
+        lambda: ist.CustomPrior(lambda _: jnp.asarray(np.random.default_rng(1).random(2)), flat),
+        ValueError,
+        ["every draw of draw_one is the same θ", "Use jax.random with the key", "ist.Discrete"],
+    ),
     "a density with a Python branch": (
         lambda: ist.CustomPrior(traced_draw, lambda t: -1.0 if t[0] > 0 else -2.0),
         TypeError,

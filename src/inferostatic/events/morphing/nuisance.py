@@ -18,6 +18,7 @@ from numpy import ndarray
 from ...inputs import Input, as_floats, bad_rows, kind_of, require_finite, rounded, warn_user
 from ...polynomials import list_powers
 from ...serial import known
+from ...streams import Purpose, Stream
 
 #: Terms of the polynomial at most; with many nuisance parameters they bound its degree.
 MOST_TERMS = 500
@@ -156,7 +157,7 @@ def _chebyshev(t: Array, orders: Array, degree: int) -> Array:
 def fit_response(weights: ndarray, exponents: Exponents, reach: float) -> RateResponse:
     """The response of the rates of this sample to ν, within ±reach."""
     dim = exponents.a.shape[1]
-    rng = np.random.default_rng(0)
+    rng = Stream(0, Purpose.NUISANCE_POINTS).generator()
     origin = _rates(weights, exponents, np.zeros((1, dim)))[0]
     test = reach * rng.uniform(-1, 1, (TEST_POINTS, dim))
     exact = _log_rates(weights, exponents, test, origin)

@@ -9,6 +9,7 @@ from numpy import ndarray
 
 from ...inputs import as_seed, rounded, warn_user
 from ...progress import progress
+from ...streams import Purpose, Stream
 from .morphing import Morphing
 from .nuisance import CHUNK_NUMBERS, Exponents
 
@@ -38,7 +39,7 @@ def draw_rows(
     points, index = np.unique(theta, axis=0, return_inverse=True)
     order = np.argsort(index.ravel(), kind="stable")
     ends = np.searchsorted(index.ravel()[order], np.arange(len(points)), side="right")
-    u = np.random.default_rng(np.random.SeedSequence([as_seed(seed), 1])).uniform(size=len(theta))
+    u = Stream(as_seed(seed), Purpose.POOL_EVENTS).generator().uniform(size=len(theta))
     chosen, weight = np.zeros(len(theta), np.int64), np.ones(len(theta))
     # Weights far from 1 would lose digits in the squares.
     components = components / np.abs(components).max()

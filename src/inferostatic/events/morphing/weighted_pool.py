@@ -13,13 +13,15 @@ from ...inputs import (
     as_floats,
     as_names,
     as_rows,
+    as_seed,
     column_names,
     describe_missing,
     kind_of,
     require_finite,
     require_order,
 )
-from ...world.priors.prior import AbstractPrior
+from ...streams import Purpose, Stream
+from ...world.priors.prior import AbstractPrior, draw_points
 from ..events import Events
 from .morphing import REACH, Morphing
 from .nuisance import Exponents
@@ -163,8 +165,8 @@ class WeightedPool:
         theta = _draw_theta(prior, as_count(n, "n"), morphing, names, seed)
         nu = theta[:, morphing.dim :]
         reach = REACH_MARGIN * float(np.abs(nu).max()) if nu.size else 0.0
-        if reach == 0 and morphing.response is None:
-            reach = REACH
+        if reach == 0:
+            reach = REACH if morphing.response is None else morphing.response.reach
         morphing = morphing.with_sample(self.weights, self.nuisance, reach=reach)
         rows, weight = draw_rows(
             self.weights, theta, morphing, self.nuisance, seed=seed, show=progress_bar
@@ -214,7 +216,7 @@ def _draw_theta(
                 f"{_in_brackets(known[morphing.dim :])}, and the prior is one of {prior.dim}: "
                 f"{', '.join(prior.names)}{remedy if prior.dim == morphing.dim else ''}."
             )
-        return prior.sample(n, seed=seed)
+        return draw_points(prior, n, Stream(as_seed(seed), Purpose.POOL_THETA))
     point = as_floats(prior, "prior")
     if point.shape != (dim,) or not np.isfinite(point).all():
         raise ValueError(

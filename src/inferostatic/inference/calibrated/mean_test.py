@@ -100,8 +100,6 @@ class MeanTest:
         point = np.array(start, np.float64)
         if not free:
             return point, self.chi2(point)
-        inside = np.minimum(1e-9 * self._widths(point), (self.data.high - self.data.low) / 2)
-        point = np.clip(point, self.data.low + inside, self.data.high - inside)
         # With all parameters free there is a θ where nothing is left, in whatever unit. One that
         # changes with θ would lead away from it, to where the means are hardly known.
         overdetermined = len(free) < len(start) or len(self.data.side_residual(point)) > 0
@@ -116,7 +114,9 @@ class MeanTest:
         """Minimise the squared residuals, in a unit that is held or in that of each θ."""
         from scipy import optimize
 
-        point = start.copy()
+        low, high, point = self.data.low[free], self.data.high[free], start.copy()
+        inside = np.minimum(1e-9 * self._widths(start)[free], (high - low) / 2)
+        start = np.clip(start[free], low + inside, high - inside)
 
         def residual(values: np.ndarray) -> np.ndarray:
             point[free] = values
@@ -131,10 +131,10 @@ class MeanTest:
         least_squares: Any = optimize.least_squares
         found = least_squares(
             residual,
-            start[free],
+            start,
             jac=slope,
-            bounds=(self.data.low[free], self.data.high[free]),
-            x_scale=self._widths(start)[free],
+            bounds=(low, high),
+            x_scale=self._widths(point)[free],
             xtol=1e-9,
             gtol=1e-9,
         )
@@ -145,6 +145,19 @@ class MeanTest:
         """Scales of the parameters: the distance between finite bounds."""
         width = self.data.high - self.data.low
         return np.where(np.isfinite(width), width, 1 + np.abs(theta))
+
+    def signed_root(self, theta: np.ndarray, index: int) -> float:
+        """The root of χ² of one parameter at its value in θ, positive above the best fit.
+
+        The others are profiled. The best fit is found with the errors at the tested value, because
+        it is there that the test must hold.
+        """
+        point = self.solve(theta, [index])[0]
+        root = np.linalg.cholesky(self.errors(point))
+        best = self._least_squares(point, self.free, root)
+        squares = [np.sum(np.square(self.residual(at, root))) for at in (point, best)]
+        size = np.sqrt(max(float(squares[0] - squares[1]), 0.0))
+        return float(np.copysign(size, point[index] - best[index]))
 
     def profile(self, theta: np.ndarray, fixed: Sequence[int], best: np.ndarray) -> float:
         """χ² with some parameters fixed at θ, above that of the best."""

@@ -7,6 +7,7 @@ import numpy as np
 from ...estimator.response_model import PolynomialCoordinates
 from ...events.simulate import simulate_at
 from ...inputs import as_count, as_number, kind_of, warn_user
+from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior
 from ...world.simulator import Simulator, require_simulator
 from .averaged_score import AveragedScore
@@ -57,7 +58,8 @@ class NearbySimulation:
             events are simulated elsewhere.
         fraction: simulate until the error by simulation is below this part of the statistical
             one, for every parameter.
-        most_events: but no more events than this at a time.
+        most_events: but no more events than this at a time. How long so many will take is
+            announced after the first thousand of them.
     """
 
     simulator: Simulator
@@ -171,10 +173,15 @@ def fit_nearby(
     repeats = -1  # how often many events were simulated; below 0 while coming near
     for stage in range(APPROACHES + REPEATS):
         ellipsoid = _choose_ellipsoid(score, data, theta, solution, number)
-        rng = np.random.default_rng([seed, stage])
+        rng = Stream(seed, Purpose.CALIBRATED_POINTS).generator(stage)
         points = ellipsoid.draw(rng, data, number)
-        events_seed = int(rng.integers(2**31))
-        x = simulate_at(options.simulator, points, seed=events_seed, progress_bar=progress_bar)
+        x = simulate_at(
+            options.simulator,
+            points,
+            Stream(seed, Purpose.CALIBRATED_EVENTS, (stage,)),
+            x_names=score.estimators[0].x_names,
+            progress_bar=progress_bar,
+        )
         coordinates = PolynomialCoordinates.of_normal(
             ellipsoid.centre, ellipsoid.covariance, ellipsoid.free
         )

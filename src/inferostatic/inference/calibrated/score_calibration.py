@@ -16,7 +16,8 @@ from ...estimator.response_model import (
     safe_eigh,
 )
 from ...events.events import Events
-from ...inputs import kind_of
+from ...inputs import kind_of, require_order
+from ...weights import warn_few_effective
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
@@ -41,6 +42,8 @@ NEAR_EVENTS = 4000
 MOST_EVENTS = 500_000
 #: Freshly simulated events from which the scatter is learned, at most.
 SCATTER_EVENTS = 20_000
+#: Events nearest to a box from which means are learned, where there are not more inside.
+RANGE_EVENTS = 10_000
 #: Fewest calibration events from which means can be learned.
 FEWEST_EVENTS = 1000
 
@@ -130,6 +133,30 @@ class ScoreCalibration:
         )
         return Expectation(anchor, unit, mean, covariance, theta, x[:count])
 
+    def expectation_between(
+        self, low: np.ndarray, high: np.ndarray, anchor: np.ndarray
+    ) -> Expectation:
+        """By the stored events in a box of θ, or nearest to it, with scatter over all of it."""
+        theta, x, weight = self.rows
+        width = np.maximum(self.score.high - self.score.low, np.finfo(float).tiny)
+        away = np.sum(np.square((np.clip(theta, low, high) - theta) / width), axis=1)
+        count = min(max(int(np.sum(away == 0)), RANGE_EVENTS), len(theta), MOST_EVENTS)
+        order = np.argsort(away, kind="stable")[:count]
+        theta, x, weight = theta[order], x[order], weight[order]
+        score = self._score_unseen(order, x, anchor)
+        some = spread_rows(count, SCATTER_EVENTS)
+        scattered = score[some] if len(self.events) == 1 else self.score(x[some], anchor)
+        unit = _find_unit(theta[some], scattered, weight[some])
+        mean = learn_mean(theta, score @ unit.T, _box(theta), degree=DEGREE, weight=weight)
+        covariance = learn_covariance(
+            theta[some],
+            scattered @ unit.T - mean.at(theta[some]),
+            _box(theta[some]),
+            degree=LOCAL_SCATTER_DEGREE,
+            weight=weight[some],
+        )
+        return Expectation(anchor, unit, mean, covariance, theta, x)
+
     def _score_unseen(self, rows: np.ndarray, x: np.ndarray, anchor: np.ndarray) -> np.ndarray:
         """Each event's score by the estimator that was not trained on it, or by all of them."""
         if len(self.events) == 1:
@@ -150,12 +177,14 @@ def learn_nearby(
     theta: np.ndarray,
     x: np.ndarray,
     free: int,
+    anchor: np.ndarray | None = None,
 ) -> Expectation:
     """An expectation by fresh events, simulated around the centre of some coordinates.
 
-    Coefficients up to degree `free` have no prior, as in `learn_mean`.
+    Coefficients up to degree `free` have no prior, as in `learn_mean`. Scores are taken at the
+    anchor, by default that centre.
     """
-    anchor = score.clip(coordinates.centre)
+    anchor = score.clip(coordinates.centre) if anchor is None else anchor
     scores = score(x, anchor)
     near = np.argsort(np.sum(np.square(coordinates(theta)), axis=1))[:NEAR_EVENTS]
     unit = _find_unit(theta[near], scores[near], np.ones(len(near)))
@@ -193,6 +222,9 @@ def _require_events(sets: tuple[Any, ...], score: AveragedScore) -> None:
         )
     shape = (len(score.estimators[0].x_names), len(score.names))
     for part in sets:
+        require_order(part.x_names, score.estimators[0].x_names, "the calibration events' x")
+        require_order(part.theta_names, score.names, "the calibration events' theta")
+        warn_few_effective(part.weight, "the calibration events' weight")
         if (part.x.shape[1], part.theta.shape[1]) != shape:
             raise ValueError(
                 f"calibration events must have {shape[0]} observables and {shape[1]} parameters "

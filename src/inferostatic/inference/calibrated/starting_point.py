@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...estimator.estimator import Estimator
+from ...streams import Purpose, Stream
 from .averaged_score import AveragedScore
 from .observed_data import ObservedData
 from .score_calibration import spread_rows
@@ -20,7 +21,8 @@ def choose_start(score: AveragedScore, data: ObservedData) -> np.ndarray:
     rows = spread_rows(len(data.x), EVENTS)
     weight = data.weight[rows]
     low, high = score.clip(data.low), score.clip(data.high)
-    points = low + np.random.default_rng(0).uniform(size=(POINTS, len(low))) * (high - low)
+    rng = Stream(0, Purpose.CALIBRATED_START).generator()
+    points = low + rng.uniform(size=(POINTS, len(low))) * (high - low)
     first = score.estimators[0]
     sides = np.array([data.side_chi2(point)[0] for point in points])
     # In units of effective events, like the constraints.

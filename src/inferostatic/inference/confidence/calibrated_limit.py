@@ -18,10 +18,11 @@ from ...estimator.response_model import PolynomialCoordinates
 from ...events.events import Events
 from ...events.simulate import simulate_at
 from ...inputs import kind_of
+from ...streams import Purpose, Stream
 from ..calibrated.averaged_score import AveragedScore
 from ..calibrated.calibrated_fit import data_of, estimators_of, solve_calibrated
 from ..calibrated.mean_test import MeanTest, find_root
-from ..calibrated.nearby_simulation import NearbySimulation
+from ..calibrated.nearby_simulation import NearbySimulation, Solution
 from ..calibrated.observed_data import ObservedData
 from ..calibrated.score_calibration import ScoreCalibration, compare_means, learn_nearby
 from ..likelihood.likelihood import Likelihood
@@ -30,6 +31,8 @@ from .limit_methods import LimitMethod
 
 #: Standard errors above the estimate, or the background, to which events are simulated.
 REACH = 6.0
+#: Standard errors above the estimate, or the background, where scores are taken.
+ANCHOR = 1.0
 #: The same on both sides of the other parameters.
 REACH_OTHERS = 4.0
 #: Simulated events for each observed one: their error is then some 10% of the statistical one.
@@ -71,22 +74,17 @@ class CalibratedCurves:
             def above(value: float, test: MeanTest = test) -> float:
                 return float(self._of_test(test, np.array([value]))[0]) - threshold
 
-            if above(highest) < 0:
+            if above(lowest) <= 0:  # CLs+b may exclude every signal
+                limits[k] = lowest
+            elif above(highest) < 0:
                 limits[k] = find_root(above, lowest, highest, 1e-5 * (highest - lowest))
         return limits
 
     def _of_test(self, test: MeanTest, values: np.ndarray) -> np.ndarray:
-        best = test.solve(self.background)[0]
-        roots = [self._root(test, best, value) for value in (*values, self.background[self.index])]
-        tails = ndtr(-np.array(roots))
+        points = np.tile(self.background, (len(values) + 1, 1))
+        points[:-1, self.index] = values
+        tails = ndtr(-np.array([test.signed_root(point, self.index) for point in points]))
         return self.method.combine(Confidence(tails[:-1], np.full(len(values), tails[-1])))
-
-    def _root(self, test: MeanTest, best: np.ndarray, value: float) -> float:
-        """The signed root of χ² at one value, positive above the best fit."""
-        point = self.background.copy()
-        point[self.index] = value
-        size = np.sqrt(test.profile(point, [self.index], best))
-        return float(np.copysign(size, value - best[self.index]))
 
 
 def calibrate_limit(
@@ -139,14 +137,33 @@ def _read(
     )
 
 
+def _find_box(
+    found: Solution, data: ObservedData, index: int, background: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where θ may lie, from the background up to far beyond any limit, the others near the fit.
+
+    Then the θ at which scores are taken.
+    """
+    theta, errors = found.theta, np.sqrt(np.diag(found.test.covariance(found.theta)))
+    reach = REACH_OTHERS * errors
+    low, high = np.maximum(theta - reach, data.low), np.minimum(theta + reach, data.high)
+    low[index] = background
+    best = max(theta[index], background)
+    high[index] = min(best + REACH * errors[index], data.high[index])
+    # A score between the best fit and the limit tells these apart best.
+    anchor = np.clip(theta, data.low, data.high)
+    anchor[index] = min(best + ANCHOR * errors[index], high[index])
+    return low, high, anchor
+
+
 def _by_events(
     calibration: ScoreCalibration, data: ObservedData, index: int, background: float
 ) -> tuple[MeanTest, list[str]]:
     score = calibration.score
     data = data.clip_bounds(score.low, score.high, score.names)
-    anchor = solve_calibrated(score, data, calibration=calibration)[0].theta.copy()
-    anchor[index] = background
-    expected = calibration.expectation(anchor)
+    found, _ = solve_calibrated(score, data, calibration=calibration)
+    low, high, anchor = _find_box(found, data, index, background)
+    expected = calibration.expectation_between(low, high, score.clip(anchor))
     note = f"means and scatter of the score from {expected.mean.events:,} stored events"
     return compare_means(score, data, expected), [note]
 
@@ -161,25 +178,25 @@ def _by_simulation(
     seed: int,
     progress_bar: bool | None,
 ) -> tuple[MeanTest, list[str]]:
+    (own,) = Stream(seed, Purpose.LIMIT_FIT).seeds(1)
     found, _ = solve_calibrated(
-        score, data, simulation=simulation, seed=seed, progress_bar=progress_bar
+        score, data, simulation=simulation, seed=own, progress_bar=progress_bar
     )
-    theta, errors = found.theta, np.sqrt(np.diag(found.test.covariance(found.theta)))
     data = data.clip_bounds(*simulation.find_walls(score), score.names)
-    reach = REACH_OTHERS * errors
-    low, high = np.maximum(theta - reach, data.low), np.minimum(theta + reach, data.high)
-    low[index] = background
-    top = max(theta[index], background) + REACH * errors[index]
-    high[index] = min(top, data.high[index])
+    low, high, anchor = _find_box(found, data, index, background)
     count = int(max(LEAST_EVENTS, EVENTS_PER_OBSERVED * data.size))
     count = min(count, simulation.most_events)
-    rng = np.random.default_rng([seed, 1])
+    rng = Stream(seed, Purpose.LIMIT_POINTS).generator()
     points = rng.uniform(low, high, size=(count, len(low)))
     x = simulate_at(
-        simulation.simulator, points, seed=int(rng.integers(2**31)), progress_bar=progress_bar
+        simulation.simulator,
+        points,
+        Stream(seed, Purpose.LIMIT_EVENTS),
+        x_names=score.estimators[0].x_names,
+        progress_bar=progress_bar,
     )
     box = PolynomialCoordinates.of_box(low, high)
-    expected = learn_nearby(score, box, points, x, FREE_DEGREE)
+    expected = learn_nearby(score, box, points, x, FREE_DEGREE, score.clip(anchor))
     note = f"means and scatter of the score from {count:,} events simulated for this limit"
     return compare_means(score, data, expected), [note]
 

@@ -20,6 +20,8 @@ from numpy.random import Generator
 from ...events.events import Events
 from ...events.simulate import simulate_at
 from ...inputs import as_count, kind_of, require_order
+from ...streams import Purpose, Stream
+from ...weights import warn_few_effective
 from ...world.simulator import Simulator, require_simulator
 from ..likelihood.float64 import as_models_read
 from ..likelihood.likelihood import Likelihood
@@ -74,14 +76,9 @@ class SimulatedSource(AbstractSource):
     def draw_pool(self, theta: np.ndarray, count: int, events: int, rng: Generator) -> np.ndarray:
         """Fresh events."""
         del events
-        seed = int(rng.integers(2**32))
+        stream = Stream(int(rng.integers(2**32)), Purpose.TOY_EVENTS)
         thetas = np.repeat(theta[None], count, axis=0)
-        x = simulate_at(self.simulator, thetas, seed=seed, progress_bar=False)
-        if x.shape[1] != len(self.names):
-            raise ValueError(
-                f"the simulator returns {x.shape[1]} observables, but the estimator was trained on "
-                f"{len(self.names)} ({', '.join(self.names)})."
-            )
+        x = simulate_at(self.simulator, thetas, stream, x_names=self.names, progress_bar=False)
         self.used += count
         return x
 
@@ -108,6 +105,7 @@ class StoredSource(AbstractSource):
                 "toys cannot be drawn from events with negative weights; give events without, or "
                 "a simulator."
             )
+        warn_few_effective(events.weight, "the stored events' weight")
         self.events = events
         self.scale = np.asarray(estimator.region.theta_high - estimator.region.theta_low)
         self.used = np.zeros(len(events), bool)
@@ -253,6 +251,7 @@ class ToyMaker:
         pool: events that all toys of one θ are drawn from, if that was asked for.
         pool_times, pool_least: otherwise so many times the events of a toy, or so many.
         seed: the toys at a θ follow from it and from θ, in whatever order points are tested.
+        purpose: of the toys, which have a random stream of their own.
     """
 
     model: LikelihoodModel
@@ -264,6 +263,7 @@ class ToyMaker:
     seed: int
     pool_times: int = POOL_TIMES
     pool_least: int = POOL_LEAST
+    purpose: Purpose = Purpose.NEYMAN_TOYS
 
     @property
     def shared(self) -> float:
@@ -277,7 +277,7 @@ class ToyMaker:
     def at(self, theta: np.ndarray) -> Toys:
         """The toys at θ."""
         bits = np.asarray(theta, np.float64).view(np.uint32)
-        rng = np.random.default_rng(np.random.SeedSequence([self.seed, *bits.tolist()]))
+        rng = Stream(self.seed, self.purpose).generator(*bits.tolist())
         numbers, pools = [], []
         each = zip(self.model.channels, self.sources, strict=True)
         for number, (channel, source) in enumerate(each):

@@ -8,6 +8,7 @@ import numpy as np
 from ...events.simulate import simulate_at
 from ...inputs import (
     Input,
+    as_event_rows,
     as_floats,
     as_rows,
     as_seed,
@@ -17,6 +18,7 @@ from ...inputs import (
     warn_user,
 )
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ...tables import format_table
 from ...world.simulator import require_simulator
 from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
@@ -162,8 +164,8 @@ def upper_limit(
     if scan is not None and method.toys is None:
         raise ValueError("scan holds values to test with toys: give toys=, or leave out scan=.")
     model, no_signal = _above_background(model, index, background)
-    find = _find_plain if method.calibration is None else _find_calibrated
-    found = find(likelihood, model, index, method, 1 - level, no_signal, scan, seed, progress_bar)
+    asked = _Asked(likelihood, model, index, method, 1 - level, no_signal, scan, seed, progress_bar)
+    found = _find_plain(asked) if method.calibration is None else _find_calibrated(asked)
     values, limits, table = found.values, found.limits, found.table
     if np.isnan(limits[0]):
         warn_user(
@@ -190,6 +192,20 @@ def upper_limit(
     )
 
 
+class _Asked(NamedTuple):
+    """The question, with a threshold for CLs or CLs+b, and how it is to be answered."""
+
+    likelihood: Likelihood
+    model: LikelihoodModel
+    parameter: int
+    method: LimitMethod
+    threshold: float
+    no_signal: float
+    scan: Input | None
+    seed: int
+    show: bool | None
+
+
 class _Found(NamedTuple):
     """A limit by one of the methods; limits (6,) and table of the observed and expected curves."""
 
@@ -203,18 +219,9 @@ class _Found(NamedTuple):
     bias: LearnedBias | None
 
 
-def _find_plain(
-    likelihood: Likelihood,
-    model: LikelihoodModel,
-    index: int,
-    method: LimitMethod,
-    threshold: float,
-    no_signal: float,
-    scan: Input | None,
-    seed: int,
-    show: bool | None,  # noqa: FBT001
-) -> _Found:
+def _find_plain(asked: _Asked) -> _Found:
     """By the ratio of learned likelihoods, with asymptotic formulae or toys."""
+    likelihood, model, index, method, threshold, no_signal, scan, seed, show = asked
     observed = fit_observed(likelihood, model)
     background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
     asimov, notes = _asimov(likelihood, observed, background_theta, method, seed)
@@ -250,23 +257,13 @@ def _find_plain(
     return _Found("toys", curves, observed.theta, values, table, limits, notes, None)
 
 
-def _find_calibrated(
-    likelihood: Likelihood,
-    model: LikelihoodModel,
-    index: int,
-    method: LimitMethod,
-    threshold: float,
-    no_signal: float,
-    scan: Input | None,
-    seed: int,
-    show: bool | None,  # noqa: FBT001
-) -> _Found:
+def _find_calibrated(asked: _Asked) -> _Found:
     """By the mean score, whose distribution simulated events give."""
-    del scan
+    likelihood, model, index, method, threshold, no_signal, _, seed, show = asked
     curves, best, notes = calibrate_limit(
         likelihood, index, method, no_signal, seed=seed, progress_bar=show
     )
-    highest = float(model.high[index])
+    highest = float(min(model.high[index], curves.tests[0].data.high[index]))
     limits = curves.find_limits(threshold, highest)
     top = highest if np.isnan(limits).any() else min(highest, BEYOND * limits.max())
     values = np.linspace(no_signal, top, SCANNED + 1)[1:]
@@ -326,10 +323,8 @@ def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -
         )
     sets = []
     for one, channel in zip(every, channels, strict=True):
-        x = as_floats(one, "asimov")
-        x = as_rows(
-            x[None] if x.ndim == 1 else x, "asimov", columns=len(channel.x_names), of="observables"
-        )
+        x = as_event_rows(one, channel.x_names, "asimov")
+        x = as_rows(x, "asimov", columns=len(channel.x_names), of="observables")
         require_finite(x, "asimov", "Give finite observables.")
         if len(x) == 0:
             raise ValueError("asimov has no rows; give the event that the background predicts.")
@@ -347,8 +342,9 @@ def _simulate_asimov(
         require_simulator(simulator)
         count = max(ASIMOV_LEAST, ASIMOV_TIMES * likelihood.data.x[number].shape[1])
         thetas = np.repeat(theta[list(channel.indices)][None], count, axis=0)
-        x = simulate_at(simulator, thetas, seed=seed + number, progress_bar=False)
-        sets.append(as_rows(x, "the simulator's x", columns=len(channel.x_names), of="observables"))
+        stream = Stream(seed, Purpose.ASIMOV, (number,))
+        names = channel.x_names
+        sets.append(simulate_at(simulator, thetas, stream, x_names=names, progress_bar=False))
         shares.append(expected[number] / count)
     note = (
         f"Asimov data: {sum(map(len, sets)):,} simulated events of weight {max(shares):.3g}; they "
@@ -370,7 +366,9 @@ def _toy_curves(
     maker = make_toy_maker(
         likelihood, observed.model, method.simulator, method.toys, method.pool, seed
     )
-    maker = dataclasses.replace(maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST)
+    maker = dataclasses.replace(
+        maker, pool_times=POOL_TIMES, pool_least=POOL_LEAST, purpose=Purpose.LIMIT_TOYS
+    )
     fitter = ToyFitter(observed, maker)
     return ToyCurves(observed, fitter, background_theta, index, method), fitter
 

@@ -13,6 +13,7 @@ from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed, warn_user
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ...weights import effective_size, mean_and_error
 from ...world.simulator import Simulator, require_simulator
 from ..arguments import as_events, as_trained_point, as_weight
@@ -70,7 +71,8 @@ def fisher(
     if seed is None:
         raise TypeError("fisher with a simulator needs a seed, for example seed=1.")
     many = np.tile(point, (as_count(EVENTS if n is None else n, "n"), 1))
-    rows = as_events(estimator, simulate_at(x, many, seed=as_seed(seed)))
+    stream = Stream(as_seed(seed), Purpose.FISHER)
+    rows = as_events(estimator, simulate_at(x, many, stream, x_names=estimator.x_names))
     return _find_information(estimator, rows, point, np.ones(len(rows)))
 
 

@@ -8,6 +8,7 @@ a cubic through mean scores simulated at four values of each parameter.
 """
 
 import dataclasses
+import itertools
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed, kind_of
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ...world.simulator import Simulator, require_simulator
 from ..arguments import as_events, as_trained_point
 
@@ -78,11 +80,13 @@ def score_response(
     require_score(estimator, "score_response")
     require_simulator(simulator)
     point, count = as_trained_point(estimator, theta), as_count(n, "n")
-    region, seeds = estimator.region, np.random.SeedSequence(as_seed(seed))
-    own_seeds = iter(seeds.generate_state(1 + 4 * len(point)).tolist())
+    region, stream = estimator.region, Stream(as_seed(seed), Purpose.SCORE_RESPONSE)
+    numbers = itertools.count()
 
     def scores_of(at: np.ndarray, size: int) -> np.ndarray:
-        x = simulate_at(simulator, np.tile(at, (size, 1)), seed=next(own_seeds))
+        own = stream.block(next(numbers))
+        many = np.tile(at, (size, 1))
+        x = simulate_at(simulator, many, own, x_names=estimator.x_names)
         return estimator.score(as_events(estimator, x), point)
 
     slopes, noises, events = [], [], count

@@ -18,6 +18,7 @@ from ...estimator.estimator import Estimator, RatioEstimator
 from ...events.events import Events
 from ...inputs import Input, as_flag, kind_of, require_order
 from ...tables import format_table
+from ...weights import warn_few_effective
 from ..arguments import ONE_SIGMA, as_events, as_level, as_point
 from ..chi_square import chi2_quantile
 from .event_sum import EventTerms
@@ -209,6 +210,8 @@ def _read_reference(
             f"{kind_of(reference)}."
         )
     require_order(reference.theta_names, likelihood.names, "reference.theta")
+    require_order(reference.x_names, likelihood.estimators[0].x_names, "reference.x")
+    warn_few_effective(reference.weight, "reference.weight")
     theta = np.asarray(reference.theta, np.float64)
     if theta.shape[1] != len(likelihood.names) or np.ptp(theta, axis=0).any():
         raise ValueError(

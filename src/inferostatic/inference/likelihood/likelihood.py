@@ -176,7 +176,7 @@ class Likelihood:
             found = value_and_gradient(self.function, jnp.asarray(theta, jnp.float64))
             value, gradient = float(found[0]), np.asarray(found[1])
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            self._check_rates(theta)
+            self.check_rates(theta)
         return value, gradient
 
     def per_event(self, theta: Input) -> np.ndarray:
@@ -297,7 +297,7 @@ class Likelihood:
         channels = zip(self.model.channels, self.data.x, strict=True)
         return [EventTerms(channel.wide_models, x[0]) for channel, x in channels]
 
-    def _check_rates(self, theta: np.ndarray) -> None:
+    def check_rates(self, theta: np.ndarray) -> None:
         """Raise where a rate is no positive number."""
         for channel in self.model.channels:
             if channel.rate is not None:

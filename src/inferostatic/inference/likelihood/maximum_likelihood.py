@@ -180,6 +180,8 @@ def maximum_likelihood(
     minos, throw = as_flag(minos, "minos"), as_flag(throw, "throw")
     objective = _NegativeLogLikelihood(likelihood)
     problem = Problem(objective, likelihood.names, likelihood.low, likelihood.high)
+    for corner in (likelihood.low, likelihood.high):
+        likelihood.check_rates(corner)
     begins = problem.starts(start, starts)
     minuit, same = problem.lowest(begins)
     notes = [*likelihood.describe(), *likelihood.describe_rates(np.array(minuit.values))]

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ...inputs import Input, as_count, warn_user
+from ...streams import Purpose, Stream
 from ..arguments import as_point
 
 #: Rise of −ln L within which two minima are the same: a hundredth of that of one sigma.
@@ -109,7 +110,7 @@ class Problem:
         if len(given) == wanted:
             return np.array(given)
         size = len(self.names)
-        rng = np.random.default_rng(0)
+        rng = Stream(1, Purpose.MINUIT_STARTS).generator()
         scatter = rng.uniform(0.1, 0.9, (max(4 * size, 4 * (wanted - 1)), size))
         inside = np.concatenate([np.full((1, size), 0.5), scatter])
         points = self.low + (self.high - self.low) * inside

@@ -129,6 +129,8 @@ def _spread_of_members(
         if isinstance(estimator, Estimator) and estimator.members > 1 and len(x):
             each = estimator.member_scores(x, theta[index])
             shifts.append(np.einsum("i,imj->mj", weight, each) @ covariance[np.ix_(index, index)])
+    if not shifts:
+        return 0.0
     errors = np.sqrt(np.diag(covariance))[index]
     scatter = [np.std(shift, axis=0, ddof=1) for shift in shifts]
     with np.errstate(invalid="ignore", divide="ignore"):

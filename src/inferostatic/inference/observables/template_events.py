@@ -9,8 +9,9 @@ import numpy as np
 from ...estimator.estimator import Estimator
 from ...events.events import Events
 from ...events.simulate import simulate_at
-from ...inputs import Input, as_count, as_rows, as_seed, kind_of, require_finite
-from ...weights import effective_size
+from ...inputs import Input, as_count, as_rows, as_seed, kind_of, require_finite, require_order
+from ...streams import Purpose, Stream
+from ...weights import effective_size, warn_few_effective
 from ...world.simulator import Simulator, require_simulator
 from ..arguments import as_observed, as_weight
 from .observable import Observable
@@ -99,18 +100,22 @@ def open_source(
     count = source.events
     if count is None:
         count = int(np.clip(EVENTS_EACH * expected, FEWEST_EVENTS, MOST_EVENTS))
-    return _SimulatorEvents(source.simulator, count, source.seed)
+    return _SimulatorEvents(source.simulator, count, source.seed, observable.estimator.x_names)
 
 
 class _SimulatorEvents(AbstractTemplateEvents):
     """Events from a simulator."""
 
-    def __init__(self, simulator: Simulator, count: int, seed: int) -> None:
-        self.simulator, self.count, self.seed = simulator, count, seed
+    def __init__(
+        self, simulator: Simulator, count: int, seed: int, x_names: tuple[str, ...]
+    ) -> None:
+        self.simulator, self.count, self.x_names = simulator, count, x_names
+        self.stream = Stream(seed, Purpose.TEMPLATES)
 
     def at(self, point: np.ndarray) -> Weighted:
         # The same random numbers at every point: much of the noise cancels in the differences.
-        x = simulate_at(self.simulator, np.tile(point, (self.count, 1)), seed=self.seed)
+        many = np.tile(point, (self.count, 1))
+        x = simulate_at(self.simulator, many, self.stream, x_names=self.x_names)
         return x, np.ones(len(x))
 
     def shifts(self, directions: Directions, wanted: Mapping[str, float]) -> dict[str, float]:
@@ -121,6 +126,9 @@ class _StoredEvents(AbstractTemplateEvents):
     """Events that were made at θ_ref and at shifts of single parameters."""
 
     def __init__(self, observable: Observable, events: Events) -> None:
+        warn_few_effective(events.weight, "the events' weight")
+        require_order(events.x_names, observable.estimator.x_names, "the events' x")
+        require_order(events.theta_names, observable.estimator.theta_names, "the events' theta")
         self.events, self.ref = events, observable.theta_ref
         self.scale = observable.estimator.region.theta_high - observable.estimator.region.theta_low
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ...inputs import as_count, warn_user
+from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ..lattice import lattice
@@ -55,7 +56,7 @@ class Grid(AbstractSampler):
     def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
         """Draw from the table."""
         del show
-        rng, prior = np.random.default_rng(seed), target.density.prior
+        rng, prior = Stream(seed, Purpose.GRID).generator(), target.density.prior
         sampling = independent_sampling("grid", len(target.low), self.draws)
         if isinstance(prior, Discrete):
             points, probability, log_prob = enumerate_posterior(target, prior)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ...inputs import as_count
+from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from .grid import Grid
@@ -57,7 +58,8 @@ class Importance(AbstractSampler):
             # Goes through all points, which is exact.
             return Grid(self.draws).sample(target, seed=seed, show=show)
         weighted = importance_posterior(target, self.draws, seed)
-        chosen = resample(weighted, self.draws, np.random.default_rng(seed))
+        rng = Stream(seed, Purpose.IMPORTANCE_RESAMPLE).generator()
+        chosen = resample(weighted, self.draws, rng)
         remark = (
             f"{len(weighted.theta)} weighted draws are worth only {weighted.ess:.0f}, below "
             f"{FEWEST_EFFECTIVE:.0f}: the posterior is too narrow or too bent for importance "
@@ -87,7 +89,7 @@ def importance_posterior(target: Target, draws: int, seed: int) -> Weighted:
     """Close in with few draws, then take many; the better of both."""
     count = max(FEWEST_DRAWS, PER_DRAW * draws)
     near, density = approach(target, seed), target.density
-    rng = np.random.default_rng([seed, 1])
+    rng = Stream(seed, Purpose.IMPORTANCE).generator()
     if near.ess >= ENOUGH * len(near.free) and near.from_prior:
         theta = target.draw_prior(count, seed)
         best = _cloud(density.coordinates.many_free(theta), density.log_likelihoods(theta))
@@ -131,7 +133,7 @@ def approach(target: Target, seed: int) -> Cloud:
     latest = _cloud(free, log_likelihood, from_prior=exact)
     # Draws that do not follow the prior only show where to look.
     best = latest if exact else None
-    rng = np.random.default_rng([seed, 0])
+    rng = Stream(seed, Purpose.IMPORTANCE_APPROACH).generator()
     for _ in range(MOST_ROUNDS):
         if best is not None and best.ess >= ENOUGH * APPROACH_DRAWS:
             break

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...world.priors.prior import AbstractPrior
+from ...streams import Purpose, Stream
+from ...world.priors.prior import AbstractPrior, draw_points
 from ..likelihood.float64 import float64
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LogLikelihood, map_points
@@ -144,10 +145,11 @@ class Target:
 
     def draw_prior(self, count: int, seed: int) -> np.ndarray:
         """Draws from the prior, shape (n, k); where it is restricted only roughly, and inside."""
-        points = self.density.prior.sample(count, seed=seed)[:, list(self.density.free_indices)]
+        drawn = draw_points(self.density.prior, count, Stream(seed, Purpose.POSTERIOR_PRIOR))
+        points = drawn[:, list(self.density.free_indices)]
         if not self.restricted:
             return points
-        rng = np.random.default_rng([seed, 5])
+        rng = Stream(seed, Purpose.POSTERIOR_BOUNDS).generator()
         inside = np.all((points >= self.low) & (points <= self.high), axis=1)
         centre, scale = self.density.coordinates.centre, self.density.coordinates.scale
         low = np.where(np.isfinite(self.low), self.low, centre - 3 * scale)

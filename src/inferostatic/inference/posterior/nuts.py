@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from ...inputs import as_count
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ...world.priors.discrete import Discrete
 from ..likelihood.float64 import float64
 from .arviz_bridge import judge_chains, load_arviz
@@ -136,7 +137,7 @@ def sample_nuts(
     density, mass = target.density, _first_mass(target, seed)
     mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
     starts = _starts(target, chains, seed)
-    warming, *keys = jax.random.split(jax.random.key(seed), 1 + -(-draws // BLOCK))
+    warming, *keys = jax.random.split(Stream(seed, Purpose.NUTS).key(), 1 + -(-draws // BLOCK))
     blocks = []
     with float64(), progress("sampling", draws + WARMUP, show=show) as advance:
         free = jnp.asarray(density.coordinates.many_free(starts))
@@ -165,7 +166,8 @@ def _starts(target: Target, chains: int, seed: int) -> np.ndarray:
     weight, _ = temper_weights(values, max(STARTING_ESS, 4 * chains))
     # Without repetition: chains from one place could not disagree.
     weight = (weight + 1e-12) / (weight + 1e-12).sum()
-    return theta[np.random.default_rng(seed).choice(len(theta), chains, replace=False, p=weight)]
+    rng = Stream(seed, Purpose.NUTS_STARTS).generator()
+    return theta[rng.choice(len(theta), chains, replace=False, p=weight)]
 
 
 def _first_mass(target: Target, seed: int) -> np.ndarray:

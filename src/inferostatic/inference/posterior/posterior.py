@@ -49,8 +49,10 @@ class Posterior:
         events: number of observed events.
         sampling: how it was done.
         grid: the tabulated density of the free parameters, if `ist.Grid` made it.
+        x_names: of the observables, unless there are several channels.
         bias: of the mean by the learned score, in posterior standard deviations; None where it was
             not measured.
+        notes: on that bias, and on how the events compare with simulated ones.
     """
 
     samples: np.ndarray
@@ -61,7 +63,9 @@ class Posterior:
     events: int
     sampling: Sampling
     grid: GridDensity | None = None
+    x_names: tuple[str, ...] = ()
     bias: LearnedBias | None = None
+    notes: tuple[str, ...] = ()
     _free: tuple[int, ...] = ()
 
     @property
@@ -91,7 +95,7 @@ class Posterior:
             "R-hat": ["-" if np.isnan(value) else f"{value:.3f}" for value in how.r_hat],
             "ESS": ["-" if np.isnan(value) else f"{value:.0f}" for value in how.ess],
         }
-        return "\n".join([repr(self), *format_table(columns), *how.remarks])
+        return "\n".join([repr(self), *format_table(columns), *how.remarks, *self.notes])
 
     def __repr__(self) -> str:
         """Mean and standard deviation of each parameter."""
@@ -165,13 +169,13 @@ def _assemble(
 ) -> Posterior:
     """The result with all parameters; fixed ones have no spread and no diagnostics."""
     free, size = np.flatnonzero(likelihood.free), len(likelihood.names)
+    channels = likelihood.model.channels
     mean, covariance = likelihood.low.copy(), np.zeros((size, size))
     mean[free], covariance[np.ix_(free, free)] = found.mean, found.covariance
     r_hat, ess = np.full(size, np.nan), np.full(size, np.nan)
     r_hat[free], ess[free] = found.sampling.r_hat, found.sampling.ess
     inside = np.clip(mean, *likelihood.region)
     bias, notes = judge_result(likelihood, inside, covariance, cure=CURE)
-    remarks = (*remarks, *notes)
     return Posterior(
         samples=samples,
         log_prob=found.log_prob,
@@ -181,7 +185,9 @@ def _assemble(
         events=likelihood.events,
         sampling=dataclasses.replace(found.sampling, r_hat=r_hat, ess=ess, remarks=remarks),
         grid=found.grid,
+        x_names=channels[0].x_names if len(channels) == 1 else (),
         bias=bias,
+        notes=tuple(notes),
         _free=tuple(int(i) for i in free),
     )
 

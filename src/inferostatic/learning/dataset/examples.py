@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ...streams import Purpose, Stream
 from ...supervision.records import Row
 
 
@@ -70,7 +71,7 @@ class Epoch:
 
     def rng(self, *more: int) -> np.random.Generator:
         """A random stream of its own."""
-        return np.random.default_rng(np.random.SeedSequence([self.seed, 11, self.number, *more]))
+        return Stream(self.seed, Purpose.EPOCH_ORDER).generator(self.number, *more)
 
     def steps(self, bound: int) -> int:
         """Steps that keep the numbers of a call within `bound`."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...memory_map import read_rows, require_whole
 from ...models.features.feature_map import AbstractFeatureMap
+from ...streams import Purpose, Stream
 from ...supervision.records import Row
 from .dataset import (
     NO_ROWS,
@@ -60,7 +61,7 @@ class Chunks(AbstractTrainingRows):
 
     def some(self, number: int) -> np.ndarray:
         """So many training rows at random, or all, the same in every call; in ascending order."""
-        rng = np.random.default_rng(np.random.SeedSequence([self.seed, 12]))
+        rng = Stream(self.seed, Purpose.FILE_ROWS).generator()
         drawn = min(number + len(self.held), self.count)
         rows = rng.choice(self.count, drawn, replace=False)
         return np.sort(rows[~self._is_held(rows)][:number])
@@ -224,7 +225,7 @@ class FileDataset(AbstractDataset):
 
     def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
         """Validation events from everywhere in the file; all others are trained on, in chunks."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, 10]))
+        rng = Stream(seed, Purpose.SPLIT).generator()
         rows = np.delete(np.arange(len(self)), test)
         held = rng.choice(rows, count_validation_events(len(rows), fraction), replace=False)
         return Split(cut_into_chunks(self.x, np.concatenate([held, test]), seed), held)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...models.features.feature_map import AbstractFeatureMap
+from ...streams import Purpose, Stream
 from ...supervision.records import Row
 from .dataset import (
     NO_ROWS,
@@ -95,7 +96,7 @@ class MemoryDataset(AbstractDataset):
 
 def split_rows(n: int, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
     """The rows of `n` events in memory, split at random."""
-    order = np.random.default_rng(np.random.SeedSequence([seed, 10])).permutation(n)
+    order = Stream(seed, Purpose.SPLIT).generator().permutation(n)
     order = order[~np.isin(order, test)]
     held = count_validation_events(len(order), fraction)
     return Split(train=ShuffledRows(order[held:]), validation=order[:held])

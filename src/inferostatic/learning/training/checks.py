@@ -5,16 +5,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ...inputs import bad_rows, finite_rows, warn_user
+from ...streams import Purpose
 from ..dataset.examples import Examples
 from .steps import beyond_limit, member_losses
 from .validation import Task, draw_records
 
 #: Stored events whose freshly drawn targets are checked.
 CHECKED_TARGETS = 20_000
-#: Random stream of the targets that are checked before training.
-TARGET_STREAM = 3
-#: Random stream of the records by which events with a bad loss are found.
-LOSS_STREAM = 5
 
 
 class TrainingError(RuntimeError):
@@ -26,7 +23,7 @@ def check_targets(task: Task) -> None:
     if task.examples.has_fixed_records:
         return
     index = np.arange(min(len(task.examples), CHECKED_TARGETS))
-    drawn = draw_records(task, index, TARGET_STREAM)
+    drawn = draw_records(task, index, Purpose.TARGET_RECORDS)
     good = np.ones(len(drawn), bool)
     for leaf in jax.tree.leaves(drawn.records):
         good &= finite_rows(np.asarray(leaf))
@@ -40,7 +37,7 @@ def check_targets(task: Task) -> None:
 def raise_bad_loss(task: Task, weights: Array, *, epoch: int, member: int) -> None:
     """Report the events whose loss is not finite, with the weights before the epoch."""
     rows = task.split.train.some(CHECKED_TARGETS)
-    some = draw_records(task, rows, LOSS_STREAM)
+    some = draw_records(task, rows, Purpose.LOSS_RECORDS)
     finite = np.isfinite(np.asarray(member_losses(task.job, weights, some))[member])
     where = (
         "every event's loss was still finite when the epoch began, so the weights ran away"

@@ -16,6 +16,7 @@ from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...models.features.features import AbstractFeatures
 from ...models.members import with_network
 from ...models.potential import AbstractModel
+from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
 from .options import Training, count_steps
@@ -136,7 +137,7 @@ def _put_beside(one: np.ndarray, two: np.ndarray) -> np.ndarray:
 
 def derive_member_key(seed: int, member: int) -> Array:
     """From which a member's initial weights are drawn."""
-    return jax.random.fold_in(jax.random.key(seed), member)
+    return Stream(seed, Purpose.WEIGHTS).key(member)
 
 
 def draw_weights(

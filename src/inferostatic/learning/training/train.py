@@ -12,15 +12,13 @@ from jaxtyping import Array
 
 from ...estimator.history import History
 from ...progress import progress
+from ...streams import Purpose, Stream
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
 from .steps import Job, State, compile_steps, fix_records, initial_state, mean_losses
 from .stopping import StoppingRule
 from .validation import Task, draw_validation, find_event_losses
-
-#: Random stream of the records that are drawn for training.
-STREAM = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +123,7 @@ def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) 
 
 def _train_epoch(task: Task, state: State, epoch: Epoch) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(epoch.seed), STREAM), epoch.number)
+    key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
     run_steps = compile_steps(task.job)
     losses = []
     with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
@@ -150,7 +148,7 @@ def _keep(task: Task, run: Run, *, stopped_early: bool) -> KeptEpoch:
 def _measure_example(task: Task) -> int:
     """Numbers that one supervised example holds."""
     one = task.examples.take(np.zeros(1, np.int32))
-    shapes = eqx.filter_eval_shape(fix_records, task.job, one, jax.random.key(0))
+    shapes = eqx.filter_eval_shape(fix_records, task.job, one, Stream(0, Purpose.TRY_MODEL).key())
     return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 

@@ -2,16 +2,14 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
+from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
 from .steps import Job, fix_records, member_losses
 
-#: Random stream of the records that validate.
-STREAM = 2
 #: Records (candidate sets, pairs, …) over all validation events by which finished members are
 #: compared: more than during training, since it is done once.
 FINAL_RECORDS = 30_000
@@ -37,10 +35,11 @@ def draw_validation(task: Task, times: int = 1) -> Examples | None:
     return draw_records(task, index if task.examples.has_fixed_records else np.tile(index, times))
 
 
-def draw_records(task: Task, index: np.ndarray, stream: int = STREAM) -> Examples:
+def draw_records(
+    task: Task, index: np.ndarray, purpose: Purpose = Purpose.VALIDATION_RECORDS
+) -> Examples:
     """The examples at `index` with records from a random stream of their own."""
-    key = jax.random.fold_in(jax.random.key(task.seed), stream)
-    return fix_records(task.job, task.examples.take(index), key)
+    return fix_records(task.job, task.examples.take(index), Stream(task.seed, purpose).key())
 
 
 def find_event_losses(task: Task, weights: list[Array]) -> list[np.ndarray]:

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ...inputs import Input, as_names, kind_of, require_finite
+from ...inputs import Input, as_names, kind_of, require_finite, rounded
 from ...serial import Absent, known
+from ...streams import Purpose, Stream
 from .prior import AbstractPrior, Number, Theta, check_order, read_vectors
 
 #: Draws used to learn centre and scale of a user-supplied prior.
@@ -103,7 +104,7 @@ def _trace_dim(
     if isinstance(draw, Absent) or isinstance(log_density, Absent):
         return len(names or ())
     try:
-        theta = jax.eval_shape(draw, jax.random.key(0))
+        theta = jax.eval_shape(draw, Stream(0, Purpose.TRY_PRIOR).key())
         value = jax.eval_shape(log_density, jax.ShapeDtypeStruct(theta.shape, jnp.float32))
     except Exception as error:
         raise TypeError(
@@ -119,11 +120,32 @@ def _trace_dim(
     return theta.shape[0]
 
 
+def _draw_trial(prior: CustomPrior) -> np.ndarray:
+    """Draws with fixed keys, by a function that is traced anew."""
+    keys = jax.random.split(Stream(0, Purpose.TRY_PRIOR).key(), SCALE_DRAWS)
+    return np.asarray(jax.jit(jax.vmap(lambda key: prior.draw_one(key)))(keys), np.float32)
+
+
+def _require_key_is_used(draws: np.ndarray, again: np.ndarray) -> None:
+    """Refuse draws that do not follow from the key: traced once, they would all be equal."""
+    remedy = (
+        "A compiled loop calls draw_one once and repeats what np.random or the module random gave "
+        "it. Use jax.random with the key, for example jax.random.uniform(key, (2,))"
+    )
+    if not np.array_equal(draws, again):
+        raise ValueError(f"draw_one gave other θ for the same keys in a second run. {remedy}.")
+    if not np.ptp(draws, axis=0).any():
+        raise ValueError(
+            f"every draw of draw_one is the same θ, {rounded(draws[0])}. {remedy}; for a single "
+            "point use ist.Discrete([point])."
+        )
+
+
 def _check_draws(prior: CustomPrior) -> np.ndarray:
     """A fixed set of draws, refused if they contradict the density or the edges."""
-    keys = jax.random.split(jax.random.key(0), SCALE_DRAWS)
-    draws = np.asarray(jax.jit(jax.vmap(prior.draw_one))(keys), np.float32)
+    draws = _draw_trial(prior)
     require_finite(draws, "θ from draw_one", "Mend draw_one.")
+    _require_key_is_used(draws, _draw_trial(prior))
     inside = prior.contains(draws)
     if not inside.all():
         raise ValueError(

@@ -16,8 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import Input, as_count, as_floats, as_names, as_rows, as_seed, bad_rows
+from ...inputs import (
+    Input,
+    as_count,
+    as_floats,
+    as_names,
+    as_rows,
+    as_seed,
+    bad_rows,
+    column_names,
+    require_order,
+)
 from ...serial import known
+from ...streams import Purpose, Stream
 
 #: One θ, in JAX.
 Theta = Float[Array, " theta_dim"]
@@ -63,13 +74,13 @@ class AbstractPrior(eqx.Module):
         """`n` parameter points, shape (n, d).
 
         >>> Uniform([0.0, 1.0], [1.0, 3.0]).sample(2, seed=1).round(3).tolist()
-        [[0.703, 1.47], [0.404, 2.098]]
+        [[0.148, 2.062], [0.031, 2.587]]
         """
-        keys = jax.random.split(jax.random.key(as_seed(seed)), as_count(n, "n"))
-        return np.asarray(_draw_many(self, keys), dtype=np.float64)
+        return draw_points(self, as_count(n, "n"), Stream(as_seed(seed), Purpose.SAMPLE_PRIOR))
 
     def log_prob(self, theta: Input) -> np.ndarray:
         """ln π(θ) of one θ with shape (d,), or of many with shape (n, d)."""
+        require_order(column_names(theta), self.names, "theta")
         theta = as_floats(theta, "theta")
         of = f"parameters ({', '.join(self.names)})"
         rows = as_rows(theta[None] if theta.ndim == 1 else theta, "theta", columns=self.dim, of=of)
@@ -88,6 +99,12 @@ class AbstractPrior(eqx.Module):
         # NaN compares false with everything, and so lies outside.
         inside = (theta >= low - slack_low) & (theta <= high + slack_high)
         return np.asarray(np.all(inside, axis=1))
+
+
+def draw_points(prior: AbstractPrior, n: int, stream: Stream) -> np.ndarray:
+    """`n` parameter points from a random stream, shape (n, d)."""
+    keys = jax.random.split(stream.key(), n)
+    return np.asarray(_draw_many(prior, keys), dtype=np.float64)
 
 
 @eqx.filter_jit
