@@ -197,7 +197,7 @@ EQUAL: dict[str, Callable[[Any], Any]] = {
     "nothing masked": _array_form(lambda a: np.ma.array(a)),
     "matrix": _table_form(lambda a: a.view(np.matrix)),
     "subclass": _array_form(lambda a: a.view(np.recarray) if a.dtype.names else a.view(_Subclass)),
-    "memory view": _array_form(lambda a: memoryview(np.ascontiguousarray(a))),
+    "memory view": _array_form(lambda a: np.ascontiguousarray(a).data),
     "generator of rows": _array_form(lambda a: (row for row in a)),
     "numpy number": _number_form(lambda v: np.asarray(v)[()]),
     "float32 number": _number_form(np.float32, float),

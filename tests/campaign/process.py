@@ -11,6 +11,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -57,7 +58,11 @@ def _run_from(
         "JAX_PLATFORMS": "cpu",
         "MPLBACKEND": "agg",
     }
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=TESTS) as worker:
+    with (
+        # Some of the odd paths are names of files that can be written.
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=folder) as worker,
+    ):
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_read, args=(worker, lines), daemon=True).start()
         try:

@@ -100,7 +100,7 @@ BAR = Argument(value=False, kind="flag", taken=frozenset({"None"}))
 
 
 def target(
-    title: str, call: Callable[..., Any], /, *, heavy: bool = False, **arguments: Any
+    title: str, call: Callable[..., Any], /, *, heavy: Any = False, **arguments: Any
 ) -> Target:
     """Arguments that are no `Argument` are always the same."""
     varied = {k: v for k, v in arguments.items() if isinstance(v, Argument)}
@@ -719,12 +719,13 @@ def reader_targets() -> list[Target]:
             network=thing(None),
             supplied=thing({}, "None", "{'p': 1}", "{'theta0': 'p'}"),
         ),
-        target("Estimator.save", save_to, path=a_path("saved.isn")),
+        target("Estimator.save", save_to, path=Argument(folder() / "saved.isn", "path")),
     ]
 
 
 def save_to(path: Any) -> Any:
     UNTRAINED.save(path)
+    Path(path).unlink()
     return "saved"
 
 
@@ -812,7 +813,7 @@ def estimator_targets() -> list[Target]:
             "forward_score",
             ist.forward_score,
             model=thing(member()),
-            x=data([0.1, 0.2, 0.3]),
+            x=data([0.1, 0.2, 0.3], "range"),
             theta=data([1.0, 0.5]),
         ),
     ]
@@ -1084,7 +1085,7 @@ def inference_targets() -> list[Target]:
             progress_bar=BAR,
         ),
         target(
-            "posterior by importance",
+            "Importance of a posterior",
             lambda **k: ist.posterior(LIKELIHOOD, method=ist.Importance(**k), seed=1),
             draws=count(60),
         ),

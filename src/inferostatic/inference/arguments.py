@@ -123,8 +123,8 @@ def as_weight(weight: Input | None, count: int, name: str = "weight") -> np.ndar
 
 def as_level(level: object) -> float:
     """A confidence level."""
-    real = isinstance(level, int | float | np.integer | np.floating) and not isinstance(level, bool)
-    if not real or not SMALLEST_LEVEL <= level < 1:
+    real = isinstance(level, int | float | np.integer | np.floating)
+    if isinstance(level, bool) or not real or not SMALLEST_LEVEL <= level < 1:
         raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level!r}.")
     return float(level)
 

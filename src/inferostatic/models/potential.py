@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from ..inputs import as_floats, in_short
@@ -172,7 +173,7 @@ def forward_score(model: PotentialModel, x: Event, theta: Theta) -> Theta:
 
 def _one_row(value: Any, name: str) -> Array:  # noqa: ANN401
     """x or θ of one event; inside compiled functions its numbers are not known."""
-    if not isinstance(value, jax.core.Tracer):
+    if not isinstance(value, Tracer):
         value = as_floats(value, name).astype(np.float32)
         if not np.isfinite(value).all():
             raise ValueError(f"{name} must be finite in float32")

@@ -43,7 +43,8 @@ def as_width(width: Any) -> Width:  # noqa: ANN401
         if not isinstance(width, Absent):
             _arguments(width)
         return width
-    values = as_floats(width, "width")
+    given: Any = width
+    values = as_floats(given, "width")
     inside = (values >= FLOAT32_TINY) & (values <= FLOAT32_MAX)
     if values.ndim > 1 or not values.size or not inside.all():
         raise ValueError(

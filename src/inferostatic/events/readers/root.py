@@ -76,8 +76,9 @@ def read_root(
 def _are_names(theta: object) -> bool:
     if isinstance(theta, str):
         return True
-    listed = isinstance(theta, list | tuple) and len(theta) > 0
-    return listed and all(isinstance(name, str) for name in theta)
+    if not isinstance(theta, list | tuple) or not theta:
+        return False
+    return all(isinstance(name, str) for name in theta)
 
 
 def _column(table: Any, branch: str) -> np.ndarray:  # noqa: ANN401

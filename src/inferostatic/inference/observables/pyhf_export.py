@@ -387,7 +387,8 @@ def _as_rate(
         if isinstance(given, type):
             raise TypeError(f"expected must be a number or a function of θ; got {kind_of(given)}.")
         what = "the expected number, a function of θ"
-        number = as_floats(call_function(given, what, theta) if callable(given) else given, what)
+        value: Any = call_function(given, what, theta) if callable(given) else given
+        number = as_floats(value, what)
         if number.shape != ():
             raise ValueError(
                 "the expected number of events must be one number, or a function of θ that returns "
