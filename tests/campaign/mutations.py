@@ -341,7 +341,7 @@ def _judge_edit(label: str, model: Any, said: Any) -> Outcome:
             faithful = value in (REMOVED, None)
             return Outcome(label, "odd" if faithful else "silent", "the place is gone")
         part = part[key]
-    if value == REMOVED and part is not None:
+    if value == REMOVED and part not in (None, []):  # remarks that older files do not have
         return Outcome(label, "silent", f"removed, and now {str(part)[:100]}")
     # Probabilities of points are normalised whenever they are read.
     faithful = _agrees(part, value) or "probability" in place or value == REMOVED
