@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .inputs import as_number
+
 #: Default bound on the memory that one evaluation may take, in megabytes.
 MEMORY_MB = 256.0
 #: Fewest events of one call: below it the overhead of a call dominates.
@@ -19,9 +21,7 @@ MOST_POINTS = 1 << 10
 
 def bytes_allowed(memory_mb: float | None) -> float:
     """The bound on memory in bytes, the default where none is given."""
-    bound = MEMORY_MB if memory_mb is None else memory_mb
-    if not bound > 0:
-        raise ValueError(f"memory_mb must be positive; got {memory_mb}.")
+    bound = MEMORY_MB if memory_mb is None else as_number(memory_mb, "memory_mb", above=0)
     return bound * 1e6
 
 

@@ -4,10 +4,12 @@ Every public function passes its arguments through here, so that the code behind
 shapes, finiteness and dtypes. Messages say what was expected, what came and what to change.
 """
 
+import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -35,6 +37,8 @@ FLOAT32_INTEGERS = 2**24
 FEWEST_STEPS = 100
 #: Packages whose lines a user cannot change; jaxtyping's import hook wraps functions of this one.
 INNER_PACKAGES = (__name__.partition(".")[0], "jaxtyping")
+#: No array has more entries.
+LARGEST_COUNT = 2**63 - 1
 #: Names that only count columns.
 COUNTED = re.compile(r"(x|theta)?\d+")
 #: Numbers that are checked at a time.
@@ -249,11 +253,12 @@ def as_names(names: object, count: int, stem: str) -> tuple[str, ...]:
         return tuple(f"{stem}{i}" for i in range(count))
     if isinstance(names, str):
         names = (names,)
-    if not isinstance(names, Iterable):
+    listed = _as_list(names)
+    if listed is None or not all(isinstance(name, str | int | np.integer) for name in listed):
         raise TypeError(
             f"names must be a list of {count} strings, one for each column; got {names!r}."
         )
-    names = tuple(str(name) for name in names)
+    names = tuple(str(name) for name in listed)
     if len(names) != count:
         raise ValueError(
             f"{stem} has {count} column{'s' if count > 1 else ''} but {len(names)} "
@@ -262,6 +267,17 @@ def as_names(names: object, count: int, stem: str) -> tuple[str, ...]:
     if len(set(names)) != count:
         raise ValueError(f"names must differ from each other; got {names}.")
     return names
+
+
+def _as_list(values: object) -> list[Any] | None:
+    """What has an order, in that order; None for everything else."""
+    unordered = isinstance(values, Mapping | Set | bytes) or column_names(values) is not None
+    if unordered or not isinstance(values, Iterable):
+        return None
+    try:
+        return list(values)
+    except TypeError:  # arrays without axes
+        return None
 
 
 def column_names(table: object) -> tuple[str, ...] | None:
@@ -339,9 +355,10 @@ def as_count(value: object, name: str, *, least: int = 1, most: int | None = Non
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number; got {value!r}.")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value}.")
-    if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most:,}; got {value}.")
+        raise ValueError(f"{name} must be at least {least}; got {_in_digits(value)}.")
+    if value > (LARGEST_COUNT if most is None else most):
+        bound = "2**63 - 1" if most is None else f"{most:,}"
+        raise ValueError(f"{name} must be at most {bound}; got {float_or_inf(value):.6g}.")
     return int(value)
 
 
@@ -357,15 +374,24 @@ def as_number(
     """A finite number within the bounds: neither text, a truth value nor NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} must be a number; got {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError:  # an int beyond float64
-        number = np.inf
+    number = float_or_inf(value)
     if np.isfinite(number) and least <= number <= most and above < number < below:
         return number
     bounds = (("of at least", least), ("above", above), ("at most", most), ("below", below))
     stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds if np.isfinite(bound))
-    raise ValueError(f"{name} must be a finite number{stated and ' '}{stated}; got {value}.")
+    raise ValueError(f"{name} must be a finite number{stated and ' '}{stated}; got {number}.")
+
+
+def float_or_inf(value: Any) -> float:  # noqa: ANN401
+    """A number in float64; infinite where that cannot hold it."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
+def _in_digits(value: Any) -> str:  # noqa: ANN401
+    return str(value) if abs(value) < LARGEST_COUNT else f"{float_or_inf(value):.6g}"
 
 
 def as_flag(value: object, name: str) -> bool:
@@ -373,3 +399,42 @@ def as_flag(value: object, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}.")
     return bool(value)
+
+
+def as_text(value: object, name: str) -> str:
+    """Text, of at least one letter."""
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{name} must be a text, such as {name}='z'; got {value!r}.")
+    return value
+
+
+def as_path(value: object, name: str = "path") -> Path:
+    """The path of a file or folder."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text:
+        raise TypeError(f"{name} must be a path, a text or a pathlib.Path; got {value!r}.")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} {text!r} cannot be the name of a file: {error}.") from error
+    if "\0" in text:
+        raise ValueError(f"{name} {text!r} cannot be the name of a file: it has a zero byte.")
+    return Path(text)
+
+
+def as_function(value: Any, name: str, what: str) -> Callable[..., Any]:  # noqa: ANN401
+    """A function, or an object that can be called like one, but no class."""
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"{name} must be {what}; got {kind_of(value)}.")
+    return value
+
+
+def call_function(function: Callable[..., Any], what: str, *arguments: object) -> Any:  # noqa: ANN401
+    """What a user's function returns; one that cannot be called like this is named."""
+    try:
+        return function(*arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"{what}, called with {len(arguments)} argument{'s' * (len(arguments) > 1)}, failed: "
+            f"{in_short(error)}."
+        ) from error

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
+from .inputs import as_flag
+
 #: A log gets at most one line in this many seconds, so that short jobs stay silent.
 SECONDS_BETWEEN_LINES = 15.0
 
@@ -34,6 +36,7 @@ def progress(title: str, total: int, *, show: bool | None = None) -> Iterator[Ad
         show: True or False to force it; None shows a bar on a terminal and rare lines elsewhere,
             unless the environment variable `INFEROSTATIC_PROGRESS=0` asks for silence.
     """
+    show = None if show is None else as_flag(show, "progress_bar")
     if show is None and os.environ.get("INFEROSTATIC_PROGRESS") == "0":
         show = False
     if show is False:

@@ -144,6 +144,9 @@ def restore(data: Any, supplied: Mapping[str, object] | None = None) -> Any:  # 
     if "array" in data:
         shape, dtype = tuple(data["shape"]), np.dtype(str(data["dtype"]))
         require_shape(shape, dtype)
+        entries = np.asarray(data["array"])
+        if entries.size and entries.dtype.kind not in "biuf":  # texts as well could be converted
+            raise ValueError(f"an array holds {entries.dtype}, which are no numbers")
         return np.asarray(data["array"], dtype=dtype).reshape(shape)
     if "tuple" in data:
         return tuple(restore(item, supplied) for item in data["tuple"])

@@ -125,7 +125,7 @@ def coverage(
         seed: of the candidates and of the choice of events.
         progress_bar: force the display on or off.
     """
-    most = as_count(most_events, "most_events")
+    most = as_count(most_events, "most_events", least=FEWEST_EVENTS)
     selected = select_events(
         estimator, events, check="coverage", kinds=(Estimator,), most=most, seed=seed
     )

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from ..events.events import Events
-from ..inputs import kind_of
+from ..inputs import as_seed, kind_of
 from ..supervision.joint_identities import SUSPICIOUS, Identity, joint_identities
 from ..tables import format_table
 from .finding import combine_p_values, two_sided_p_value
@@ -64,7 +64,7 @@ def latent(events: Events, *, seed: int = 0) -> LatentCheck:
     """
     if not isinstance(events, Events):
         raise TypeError(f"checks.latent takes ist.Events; got {kind_of(events)}.")
-    found = tuple(joint_identities(events, seed=seed))
+    found = tuple(joint_identities(events, seed=as_seed(seed)))
     if not found:
         raise ValueError(
             "these events have no joint density, joint scores or joint ratios to be checked; their "

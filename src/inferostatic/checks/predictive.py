@@ -13,9 +13,11 @@ from ..inputs import (
     as_count,
     as_event_rows,
     as_floats,
+    as_function,
     as_names,
     as_rows,
     as_seed,
+    call_function,
     column_names,
     kind_of,
     require_finite,
@@ -99,6 +101,8 @@ def posterior_predictive(
         )
     require_finite(rows, "x", "Remove or repair these events.")
     require_simulator(simulator)
+    if statistic is not None:
+        as_function(statistic, "statistic", "a function of events of shape (n, D)")
     count = as_count(draws, "draws")
     rng = Stream(as_seed(seed), Purpose.PREDICTIVE_DRAWS).generator()
     theta = posterior.samples[rng.integers(len(posterior.samples), size=count)]
@@ -111,7 +115,9 @@ def posterior_predictive(
     )
 
     def compute(part: np.ndarray) -> np.ndarray:
-        values = _compute_moments(part) if statistic is None else statistic(part)
+        values = _compute_moments(part)
+        if statistic is not None:
+            values = call_function(statistic, "the statistic, a function of x", part)
         return np.atleast_1d(as_floats(values, "the statistic"))
 
     observed, sets = compute(rows), [*map(compute, np.split(simulated, count))]

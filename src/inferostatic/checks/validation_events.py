@@ -125,7 +125,7 @@ def select_events(
     Estimator and events are validated here: the estimator is of one of the `kinds`, columns agree,
     and enough events lie in the region. Warns where x lies outside the range seen in training.
     """
-    estimator = require_kind(estimator, kinds, check)
+    estimator, seed = require_kind(estimator, kinds, check), as_seed(seed)
     if not isinstance(events, Events):
         raise TypeError(
             f"{check} needs events that the estimator was not trained on, ist.Events(…) or "

@@ -23,6 +23,7 @@ from ..inputs import (
     Input,
     as_event_rows,
     as_floats,
+    as_path,
     as_rows,
     bad_rows,
     column_names,
@@ -126,6 +127,7 @@ class AbstractEstimator:
         A user's own network, prior or width function is stored by name only and has to be supplied
         again on loading. A symbolic link is followed, and what is no regular file is refused.
         """
+        path = as_path(path)
         require_file(path)
         try:
             require_estimator(self)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..archive import read_archive
-from ..inputs import in_short, kind_of
+from ..inputs import as_path, in_short, kind_of
 from ..models.architecture import AbstractArchitecture, PairChoice, Shapes
 from ..models.flows.flow import MixtureFlow
 from ..models.members import with_centring
@@ -48,6 +48,8 @@ MISFIT = (
     "do not fit the network that was described or supplied; supply the same network that was "
     "trained."
 )
+#: Records that a user may have written.
+USERS = ("method", "prior")
 #: Layers that each choice of network has at least; every one has arrays of its own.
 _LAYERS: dict[type, Callable[[Any], int]] = {
     MLP: lambda mlp: len(mlp.widths),
@@ -70,6 +72,12 @@ def load(
         supplied: the user's own prior or width functions by the names under which they were
             stored (their `__qualname__`); the error for a missing one names it.
     """
+    path = as_path(path)
+    if supplied is not None and not isinstance(supplied, Mapping):
+        raise TypeError(
+            "supplied must be a dictionary of functions by the names under which they were stored; "
+            f"got {kind_of(supplied)}."
+        )
     header, arrays = read_archive(path)
     return read_described(header, arrays, str(path), network, supplied)
 
@@ -213,7 +221,8 @@ def _record(described: object, name: str, of: str, supplied: Mapping[str, object
     if record is None and name != "method":
         return None
     names = {kind.__name__ for kind in type(record).__mro__}
-    if of not in names and not isinstance(record, Absent) and not _is_user_written(described):
+    ours = name not in USERS or not _is_user_written(described)
+    if of not in names and not isinstance(record, Absent) and ours:
         raise TypeError(f"its {name} is {kind_of(record)}")
     return record
 

@@ -24,6 +24,7 @@ from ..inputs import (
     Input,
     as_count,
     as_floats,
+    as_path,
     as_rows,
     as_seed,
     column_names,
@@ -141,6 +142,7 @@ class MatrixElement:
         The user's own densities are stored by name only: supply them again on loading,
         `ist.load(path, supplied={name: function})`.
         """
+        path = as_path(path)
         require_file(path)
         try:
             require_matrix_element(self)

@@ -21,6 +21,8 @@ from .history import HISTORY, REGION, History, Region
 
 #: Degrees of a centring polynomial, far above those that are ever chosen.
 HIGHEST_DEGREE = 64
+#: Terms of a natural coordinate that are there or not.
+FACTORS = ("sign", "linear", "lower", "upper", "curved")
 #: Features of a particle, at most: putting particles in order compiles an operation for each.
 MOST_FEATURES = 10_000
 
@@ -89,6 +91,8 @@ def _require_map(features: Any, dim: int) -> None:  # noqa: ANN401
         for name in features.__dataclass_fields__:
             check = _require_positive if name in ("scale", "spread") else _require_numbers
             check(getattr(features, name), (dim,), f"{name} of its features")
+            if name in FACTORS and (np.abs(getattr(features, name)) > 1).any():
+                raise ValueError(f"{name} of its features must be a factor from -1 to 1")
     elif isinstance(features, QuantileMap):
         segments = np.shape(features.slope)[-1:]
         _require_numbers(features.start, (dim,), "start of its features")

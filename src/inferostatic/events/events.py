@@ -108,6 +108,7 @@ class Events:
         if prior is not None:
             _check_prior(theta_rows, x_rows, prior)
             theta_names = prior.names if theta_names is None else theta_names
+            theta_names = as_names(theta_names, theta_rows.shape[1], "theta")
             require_order(theta_names, prior.names, "theta", renamed=renamed)
         names = as_names(x_names, x_rows.shape[1], "x")
         parameters = as_names(theta_names, theta_rows.shape[1], "theta")
@@ -282,7 +283,12 @@ def _count_in_pieces(events: Events) -> tuple[np.ndarray, np.ndarray]:
 
 def _row_index(rows: Input, n: int) -> np.ndarray:
     """A mask of n events or row numbers, from a list, an array or one number."""
-    index = np.asarray(rows)
+    try:
+        index = np.asarray(rows)
+    except Exception as error:  # foreign arrays raise their own kinds
+        raise TypeError(
+            f"events are chosen by a slice, a mask or row numbers; got {kind_of(rows)}."
+        ) from error
     if index.ndim == 0:
         index = index[None]
     numbers = index.dtype.kind in "iu" and bool(np.all((index >= -n) & (index < n)))

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from ..inputs import (
     Input,
     as_floats,
+    as_text,
     column_names,
     in_short,
     kind_of,
@@ -97,6 +98,7 @@ class JointDensity(AbstractJoint):
                 "JointDensity takes a JAX function (x, z, theta) of one event that returns one "
                 f"number; got {kind_of(self.function)}."
             )
+        as_text(self.name, "name")
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # some compiled functions have none

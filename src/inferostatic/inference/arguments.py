@@ -3,13 +3,14 @@
 Every check of user input that several functions of `inference/` share stands here, once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..estimator.estimator import AbstractEstimator
 from ..inputs import (
+    FLOAT32_MAX,
     Input,
     as_event_rows,
     as_floats,
@@ -25,6 +26,8 @@ from ..weights import require_weights, warn_few_effective
 
 #: Default confidence level: the probability within one standard deviation of a normal variable.
 ONE_SIGMA = 0.6826894921370859
+#: Levels below this one are no sets but points.
+SMALLEST_LEVEL = 1e-6
 #: Rounding allowed at an edge of a region, as a part of the edge's own size (float32).
 EDGE_ROUNDING = 1e-6
 
@@ -87,8 +90,8 @@ def read_point(
             f"{name} must be one point with a value for each of {', '.join(names)}; got shape "
             f"{values.shape}."
         )
-    if not np.isfinite(point).all():
-        raise ValueError(f"{name} must be finite; got {point.tolist()}.")
+    if not (np.abs(point) <= FLOAT32_MAX).all():
+        raise ValueError(f"{name} must be finite in float32; got {point.tolist()}.")
     return point
 
 
@@ -120,7 +123,8 @@ def as_weight(weight: Input | None, count: int, name: str = "weight") -> np.ndar
 
 def as_level(level: object) -> float:
     """A confidence level."""
-    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+    real = isinstance(level, int | float | np.integer | np.floating)
+    if isinstance(level, bool) or not real or not SMALLEST_LEVEL <= level < 1:
         raise ValueError(f"level must lie between 0 and 1, for example 0.68; got {level!r}.")
     return float(level)
 
@@ -138,7 +142,10 @@ def parameter_index(parameter: object, names: Sequence[str]) -> int:
 
 def parameter_indices(which: object, names: Sequence[str]) -> list[int]:
     """Indices of different parameters given by name or index, at least one."""
-    each = list(which) if isinstance(which, Iterable) and not isinstance(which, str) else [which]
+    each = [which]
+    listed = isinstance(which, list | tuple | range)
+    if listed or (isinstance(which, np.ndarray) and which.ndim == 1):
+        each = list(which)
     found = [parameter_index(one, names) for one in each]
     if not found or len(set(found)) < len(found):
         raise ValueError(

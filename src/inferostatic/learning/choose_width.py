@@ -15,7 +15,7 @@ import numpy as np
 from ..bounds import rounding_slack, within
 from ..estimator.estimator import Estimator
 from ..events.events import Events
-from ..inputs import Input, as_count, as_floats, as_seed, kind_of, require_order
+from ..inputs import Input, as_count, as_flag, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
 from ..streams import Purpose, Stream
 from ..supervision.kernels import AbstractKernel, Delta
@@ -205,6 +205,7 @@ def choose_width(
         `ist.fit(events, ist.KSE(choice.kernel), seed=3)`.
     """
     _check_objects(estimator, events, prior)
+    drawn = as_flag(drawn, "drawn")
     seed, n = as_seed(seed), as_count(len(events) if n is None else n, "n")
     stored_prior = find_prior(events)
     region = _find_simulated_region(estimator, events, stored_prior)

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator
 from ..events.events import Events
-from ..inputs import as_count, as_seed, kind_of, warn_user
+from ..inputs import as_count, as_seed, as_text, kind_of, warn_user
 from ..models.architecture import AbstractArchitecture, DirectScore
 from ..models.features.features import Automatic
 from ..models.networks.networks import NetworkChoice, parameter_count
@@ -68,6 +68,10 @@ class Setting:
         if not isinstance(self.training, Training):
             raise TypeError(f"training must be ist.Training(…); got {kind_of(self.training)}.")
         as_count(self.members, "members")
+        as_method(self.method)
+        as_architecture(self.network, 1)
+        if self.name is not None:
+            as_text(self.name, "name")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ All train the same potential as the methods that need no latent information.
 import numpy as np
 
 from ..events.events import Events
-from ..inputs import Input, as_floats, as_number, kind_of
+from ..inputs import Input, as_floats, as_number, kind_of, rounded
 from ..supervision.latent import FromJoint, JointScore
 from ..supervision.pairs import AbstractPairs, LabelledPairs
 from ..supervision.references import ReferencePoint
@@ -114,6 +114,8 @@ def SALLINO(*, reference: Input, unit: Input | None = None) -> Method:
     The training is that of `SALLY`; the projection is `ist.observable(est, reference,
     direction=theta - reference)`.
     """
+    if reference is None:
+        raise TypeError("SALLINO learns the score at a reference point; give reference=.")
     return score_method("SALLINO", None, reference, unit)
 
 
@@ -136,7 +138,13 @@ def score_method(
     point = None if reference is None else _point(reference).theta_ref
     scale = None
     if unit is not None:
-        scale = tuple(float(u) for u in np.atleast_1d(as_floats(unit, "unit")))
+        units = np.atleast_1d(as_floats(unit, "unit"))
+        if units.ndim != 1 or not units.size or not ((units > 0) & (units < np.inf)).all():
+            raise ValueError(
+                "unit must be one positive number, or one for each parameter; got "
+                f"{rounded(units)} of shape {units.shape}."
+            )
+        scale = tuple(float(u) for u in units)
     return Method(name, JointScore(pairs, point, scale), SummedSquares())
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..inputs import as_number
 from ..serial import known
 
 
@@ -100,8 +101,7 @@ class ROLRLoss(AbstractRatioLoss):
 
     def __check_init__(self) -> None:
         """The squares must stay finite in float32."""
-        if not 0 < self.edge <= 40:
-            raise ValueError(f"edge must lie between 0 and 40; got {self.edge}.")
+        as_number(self.edge, "edge", above=0, most=40)
 
     def __call__(self, prediction: Array, answer: Array) -> Float[Array, ""]:
         """The loss."""

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..events.events import Events
-from ..inputs import Input, as_count, as_flag, as_floats, as_number, kind_of
+from ..inputs import FLOAT32_MAX, Input, as_count, as_flag, as_floats, as_number, kind_of
 from ..serial import known
 from ..supervision.candidates import (
     AbstractCandidates,
@@ -125,6 +125,18 @@ class MixedMethod(AbstractMethod):
     methods: tuple[Method, ...]
     weights: tuple[float, ...] = eqx.field(static=True)
     name: str | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        """One positive weight for each method."""
+        for given in (self.methods, self.weights):
+            if not isinstance(given, tuple):
+                raise TypeError(f"a mixed method has a list of methods; got {given!r}.")
+        if len(self.methods) != len(self.weights):
+            raise ValueError("a mixed method has a weight for each method.")
+        for method, weight in zip(self.methods, self.weights, strict=True):
+            as_number(weight, "a weight of Mix", above=0)
+            if not isinstance(method, Method):
+                raise TypeError(f"Mix takes methods such as ist.KCE(); got {kind_of(method)}.")
 
     @property
     def parts(self) -> list[tuple[float, Method]]:
@@ -326,11 +338,11 @@ def _reference(reference: Input | Events) -> ReferencePoint | ReferenceSample:
 def reference_point(reference: Input) -> ReferencePoint:
     """A parameter point."""
     point = np.atleast_1d(as_floats(reference, "reference"))
-    if point.ndim != 1:
+    if point.ndim != 1 or not point.size:
         raise ValueError(
             "reference must be one parameter point, shape (d,), or an Events set; got shape "
             f"{point.shape}. For a sample of x use ist.Events(x=…, theta=…)."
         )
-    if not np.isfinite(point).all():
-        raise ValueError(f"reference must be finite; got {point.tolist()}.")
+    if not (np.abs(point) <= FLOAT32_MAX).all():
+        raise ValueError(f"reference must be finite in float32; got {point.tolist()}.")
     return ReferencePoint(tuple(float(v) for v in point.astype(np.float32)))

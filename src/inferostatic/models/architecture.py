@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..serial import known
+from ..inputs import as_function, kind_of
+from ..serial import Absent, known
 from ..supervision.records import Capability, Key, Number, Theta
 from .direct import RatioModel, ScoreModel
 from .features.feature_map import AbstractFeatureMap, IdentityMap, affine, safe_scale
 from .features.features import AbstractFeatures, Automatic, Raw, Standardised
-from .networks.networks import MLP, AbstractPairNetwork, GlorotUniform, Residual
+from .networks.networks import MLP, NETWORK, AbstractPairNetwork, GlorotUniform, Residual
 from .potential import WITHOUT_DENSITY, AbstractModel, PotentialModel
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ class AbstractArchitecture(eqx.Module):
     theta_features: AbstractFeatures = eqx.field(default_factory=Standardised)
     #: What the model can be asked for.
     capabilities: AbstractClassVar[frozenset[Capability]]
+
+    def __check_init__(self) -> None:
+        """A network that can be built, and features that can be learned."""
+        as_function(self.network, "network", NETWORK)
+        for name in ("x_features", "theta_features"):
+            value = getattr(self, name)
+            if not isinstance(value, AbstractFeatures | Absent):
+                raise TypeError(f"{name} must be such as ist.Standardised(); got {kind_of(value)}.")
 
     @abc.abstractmethod
     def build_network(self, shapes: Shapes, *, key: Key) -> Any:  # noqa: ANN401

@@ -14,7 +14,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from ..inputs import as_count, kind_of
+from ..inputs import as_count, as_text, kind_of
 from ..serial import known
 
 #: Degrees of freedom of the heavy-tailed components: few, for tails heavier than any likely target,
@@ -53,6 +53,7 @@ class MEM(eqx.Module):
                 "latent_log_prob must be a JAX function (z, θ) -> ln p(z; θ) of one event; got "
                 f"{kind_of(self.latent_log_prob)}."
             )
+        as_text(self.name, "name")
         if self.transfer is not None and not callable(self.transfer):
             raise TypeError(
                 "transfer must be a JAX function (x, z) -> ln T(x|z) of one event, or None to "

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from ..inputs import as_floats, in_short
 from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
 from .features.feature_map import AbstractFeatureMap
 from .networks.networks import AbstractFeedForward, AbstractPairNetwork
@@ -154,8 +157,32 @@ def forward_score(model: PotentialModel, x: Event, theta: Theta) -> Theta:
 
     B⁰ is the derivative of the features on the θ rows and 0 on the x rows.
     """
-    if not isinstance(model.network, AbstractFeedForward):
-        raise TypeError("forward_score needs a feed-forward network such as MLP.")
+    if not isinstance(model, PotentialModel) or not isinstance(model.network, AbstractFeedForward):
+        raise TypeError(
+            "forward_score needs the model of one member with a feed-forward network such as "
+            "ist.MLP((64,)), and x and θ of one event."
+        )
+    try:
+        return _forward_score(model, _one_row(x, "x"), _one_row(theta, "theta"))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(
+            "forward_score takes x of shape (D,) and θ of shape (d,), as floating-point numbers; "
+            f"{in_short(error)}."
+        ) from error
+
+
+def _one_row(value: Any, name: str) -> Array:  # noqa: ANN401
+    """x or θ of one event; inside compiled functions its numbers are not known."""
+    if not isinstance(value, Tracer):
+        value = as_floats(value, name).astype(np.float32)
+        if not np.isfinite(value).all():
+            raise ValueError(f"{name} must be finite in float32")
+    if np.ndim(value) != 1:
+        raise ValueError(f"{name} has shape {np.shape(value)}")
+    return jnp.asarray(value)
+
+
+def _forward_score(model: PotentialModel, x: Event, theta: Theta) -> Theta:
     x_part, theta_part = model.x_features(x), model.theta_features(theta)
     jacobian = jax.jacfwd(model.theta_features)(theta)
     tangents = jnp.concatenate([jnp.zeros((len(theta), len(x_part))), jacobian.T], axis=1)

@@ -10,6 +10,7 @@ from ..checks.calibration import CalibrationCurve
 from ..checks.coverage import Coverage
 from ..checks.diagnose import Diagnosis
 from ..checks.mean_score import MeanScore
+from ..inputs import kind_of
 from ..weights import effective_size
 from .style import (
     BAND,
@@ -37,6 +38,8 @@ def diagnosis(found: Diagnosis) -> Figure:
     Args:
         found: the result of `ist.diagnose`.
     """
+    if not isinstance(found, Diagnosis):
+        raise TypeError(f"found must be the result of ist.diagnose, got {kind_of(found)}")
     score, curve, coverage = found.mean_score, found.calibration, found.coverage
     drawings: list[Callable[[Axes], None]] = []
     if score is not None:

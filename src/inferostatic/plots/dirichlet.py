@@ -11,11 +11,14 @@ from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .arrays import Numbers, as_finite
+from ..inputs import as_count
+from .arrays import Numbers, as_finite, require_names
 from .style import HEAT, INK, add_colour_bar, make_panels, use_style
 
 #: Height of a triangle whose sides have length 1.
 HEIGHT = float(np.sqrt(3.0) / 2.0)
+#: Most pixels along the base of a triangle.
+MOST_PIXELS = 10_000
 
 
 def dirichlet_triangles(
@@ -41,8 +44,8 @@ def dirichlet_triangles(
             "expected parameter points of three positive numbers each, shape (n, 3); "
             f"got shape {np.shape(thetas)} with values {points.tolist()}"
         )
-    if len(names) != 3:
-        raise ValueError(f"expected three corner names, got {len(names)}: {list(names)}")
+    names = require_names(names, 3, "three corner")
+    resolution = as_count(resolution, "resolution", least=10, most=MOST_PIXELS)
 
     simplex = _make_pixels(resolution)
     inside = (simplex > 0).all(axis=0)

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from .arrays import Numbers, as_finite
+from ..inputs import as_number
+from .arrays import Numbers, as_finite, as_label
 from .style import (
     BLUE,
     FAINT,
@@ -51,6 +52,14 @@ def error_by_instance(
             inferostatic networks (ISN). By default those whose name contains "dir".
         label: What the errors are, for the y axis.
     """
+    for given, what in ((errors, "errors"), (standard_errors, "standard_errors")):
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            raise TypeError(f"{what} must be a dictionary of numbers by network, got {given!r}")
+    if published is not None and not isinstance(published, Mapping):
+        raise TypeError(f"published must be a dictionary of numbers, got {published!r}")
+    if direct is not None and not isinstance(direct, list | tuple | set | frozenset):
+        raise TypeError(f"direct must be a list of names of networks, got {direct!r}")
+    title, label = as_label(title, "title"), as_label(label, "label")
     if not errors:
         raise ValueError("expected the errors of at least one network, got an empty mapping")
     if set(errors) != set(standard_errors):
@@ -59,9 +68,12 @@ def error_by_instance(
             f"got {sorted(errors)} and {sorted(standard_errors)}"
         )
     published = dict(published or {})
-    unknown = set(published) - set(errors) | set(direct or ()) - set(errors)
+    chosen = [*published, *(() if direct is None else direct)]
+    unknown = [name for name in chosen if not isinstance(name, str) or name not in errors]
     if unknown:
-        raise ValueError(f"{sorted(unknown)} are not among the networks {sorted(errors)}")
+        raise ValueError(f"{unknown} are not among the networks {sorted(errors)}")
+    for name, value in published.items():
+        as_number(value, f"the published value of {name!r}")
     is_direct = set(direct) if direct is not None else {n for n in errors if "dir" in n.lower()}
     networks = [
         _Network(name, values, bars, name in is_direct, published.get(name))

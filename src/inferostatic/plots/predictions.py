@@ -10,8 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from .arrays import Numbers, as_finite
+from ..inputs import as_count
+from .arrays import Numbers, as_finite, as_label, require_names
 from .style import FAINT, HEAT, VERMILION, add_colour_bar, make_panels, use_style
+
+#: Most cells along an axis of a heat map.
+MOST_CELLS = 10_000
 
 
 def true_against_predicted(
@@ -43,8 +47,8 @@ def true_against_predicted(
         )
     truth, guess = truth.reshape(len(truth), -1), guess.reshape(len(guess), -1)
     count = truth.shape[1]
-    if names is not None and len(names) != count:
-        raise ValueError(f"expected {count} names, one for each column, got {len(names)}")
+    names = None if names is None else require_names(names, count, str(count))
+    label, bins = as_label(label, "label"), as_count(bins, "bins", most=MOST_CELLS)
 
     edges = [_choose_edges(t, p, bins) for t, p in zip(truth.T, guess.T, strict=True)]
     tables = [

@@ -10,7 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ..estimator.history import History
-from .arrays import Numbers
+from ..inputs import as_floats, as_number
+from .arrays import Numbers, as_label
 from .style import (
     BLUE,
     INK,
@@ -52,12 +53,14 @@ def training_history(
         train_loss, best_epoch = history.train_loss.T, history.best_epoch.tolist()
         if np.isfinite(history.validation_loss).any():
             validation_loss = history.validation_loss.T
-    train = np.atleast_2d(np.asarray(train_loss, dtype=np.float64))
+    title, label = as_label(title, "title"), as_label(label, "label")
+    truth = None if truth is None else as_number(truth, "truth")
+    train = _as_losses(train_loss, "train_loss")
     curves = [_Curve("training", train, BLUE, "solid")]
     if validation_loss is not None:
-        validation = np.atleast_2d(np.asarray(validation_loss, dtype=np.float64))
+        validation = _as_losses(validation_loss, "validation_loss")
         curves.append(_Curve("validation", validation, VERMILION, "dashed"))
-    best = [] if best_epoch is None else [int(epoch) for epoch in best_epoch]
+    best = _as_epochs(best_epoch)
     _check_losses(curves, best)
     with use_style():
         figure, (axes,) = make_panels(1, width=5.0, height=3.2)
@@ -79,6 +82,21 @@ def training_history(
             axes.set_title(title)
         axes.legend(loc="best")
     return figure
+
+
+def _as_losses(losses: Numbers, name: str) -> NDArray[np.float64]:
+    """Losses of shape (members, epochs); NaN pads members that stopped early."""
+    table = np.atleast_2d(as_floats(losses, name).astype(np.float64))
+    if np.isinf(table).any():
+        raise ValueError(f"{name} must be finite to be drawn, or NaN where a member had stopped")
+    return table
+
+
+def _as_epochs(epochs: Sequence[int] | None) -> list[int]:
+    given = np.zeros(0) if epochs is None else as_floats(epochs, "best_epoch")
+    if given.ndim != 1 or not np.isfinite(given).all() or (given != np.rint(given)).any():
+        raise ValueError(f"best_epoch must be one whole number for each member, got {epochs!r}")
+    return [int(epoch) for epoch in given]
 
 
 class _Curve(NamedTuple):

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
+from ..inputs import kind_of
 from ..learning.choose_width import WidthChoice
 from .style import BLUE, FAINT, INK, VERMILION, make_panels, open_frame, use_log_axis, use_style
 
@@ -23,6 +24,8 @@ def width_choice(choice: WidthChoice) -> Figure:
     Args:
         choice: The result of `ist.choose_width`.
     """
+    if not isinstance(choice, WidthChoice):
+        raise TypeError(f"choice must be the result of ist.choose_width, got {kind_of(choice)}")
     widths = np.asarray(choice.widths, dtype=np.float64)
     column = int(np.argmax(widths.max(axis=0) / widths.min(axis=0)))
     order = np.argsort(widths[:, column], kind="stable")

@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..inputs import as_function
 from ..serial import known
 from .kernels import AbstractKernel, AbstractProductKernel
 from .records import Theta
@@ -38,7 +39,11 @@ class Linear(AbstractDifference):
 
     def normalisation(self, kernel: AbstractKernel, dim: int) -> float | tuple[float, ...]:
         """μ₂."""
-        del dim
+        if isinstance(kernel.variance, tuple) and len(kernel.variance) not in (1, dim):
+            raise ValueError(
+                f"the kernel has {len(kernel.variance)} second moments but there are {dim} "
+                "parameters."
+            )
         return kernel.variance
 
 
@@ -66,6 +71,11 @@ class Factorised(AbstractDifference):
 
     alpha: Callable[..., Any] = eqx.field(static=True)
     beta: Callable[..., Any] = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        """Two functions."""
+        for name in ("alpha", "beta"):
+            as_function(getattr(self, name), name, "a JAX function of |t|")
 
     def __call__(self, u: Theta) -> Theta:
         """ψ(u)."""

@@ -17,21 +17,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inputs import as_floats, bad_rows, rounded
+from ..inputs import (
+    FLOAT32_MAX,
+    FLOAT32_TINY,
+    as_floats,
+    as_function,
+    as_number,
+    bad_rows,
+    in_short,
+    rounded,
+)
 from ..serial import Absent, known
 from .records import Event, Key, Number, Theta
 
 Width = float | tuple[float, ...] | Callable[..., Any]
 
 
+#: Beyond so many standard deviations nothing of a normal distribution is left in float64.
+MOST_DEVIATIONS = 40.0
+
+
 def as_width(width: Any) -> Width:  # noqa: ANN401
     """A positive number, a tuple of them, or a function of θ or of (x, θ)."""
-    if callable(width):
+    if callable(width) and not isinstance(width, type):
         if not isinstance(width, Absent):
             _arguments(width)
         return width
-    values = as_floats(width, "width")
-    if values.ndim > 1 or not (np.isfinite(values).all() and (values > 0).all()):
+    given: Any = width
+    values = as_floats(given, "width")
+    inside = (values >= FLOAT32_TINY) & (values <= FLOAT32_MAX)
+    if values.ndim > 1 or not values.size or not inside.all():
         raise ValueError(
             "a kernel's width must be a positive number, a list of one for each parameter, or a "
             f"function of theta; got {width!r}."
@@ -103,7 +118,13 @@ class AbstractKernel(eqx.Module):
                 "a width function is used inside the compiled loop and must be JAX-traceable "
                 f"(jax.numpy, no Python branches on values): {error}"
             ) from error
-        return jnp.broadcast_to(jnp.asarray(value, theta.dtype), theta.shape)
+        try:
+            return jnp.broadcast_to(jnp.asarray(value, theta.dtype), theta.shape)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"a width function must return one width, or one for each of the {len(theta)} "
+                f"parameters; {in_short(error)}."
+            ) from error
 
 
 class AbstractProductKernel(AbstractKernel):
@@ -232,8 +253,14 @@ class Gaussian(AbstractProductKernel):
     truncation: float | int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
-        if self.truncation is not None and not self.truncation > 0:
-            raise ValueError(f"truncation must be a positive multiple; got {self.truncation}.")
+        if self.truncation is not None:
+            try:
+                as_number(self.truncation, "truncation", above=0, most=MOST_DEVIATIONS)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"truncation must be a positive multiple of the width, up to "
+                    f"{MOST_DEVIATIONS:g}; got {str(self.truncation)[:40]}."
+                ) from error
 
     def draw(self, dim: int, *, key: Key) -> Theta:
         """Normal, or truncated normal, numbers."""
@@ -288,9 +315,26 @@ class CustomKernel(AbstractKernel):
     largest: float = eqx.field(static=True, default=1.0)
     log_standard_density: Callable[..., Any] | None = eqx.field(static=True, default=None)
 
+    def __check_init__(self) -> None:
+        """Functions and a number."""
+        as_function(self.draw_standard, "draw_standard", "a JAX function (dim, key) -> u")
+        as_number(self.largest, "largest", above=0)
+        if self.log_standard_density is not None:
+            what = "a JAX function of u, or None"
+            as_function(self.log_standard_density, "log_standard_density", what)
+
     def draw(self, dim: int, *, key: Key) -> Theta:
         """The user's draw."""
-        return jnp.asarray(self.draw_standard(dim, key), jnp.float32)
+        try:
+            u = jnp.asarray(self.draw_standard(dim, key), jnp.float32)
+        except Exception as error:  # whatever a user's function raises
+            raise TypeError(
+                "draw_standard must be a JAX function (dim, key) -> u of shape (dim,); "
+                f"{in_short(error)}."
+            ) from error
+        if u.shape != (dim,):
+            raise ValueError(f"draw_standard must return shape ({dim},); got {u.shape}.")
+        return u
 
     def log_density(self, u: Theta) -> Number:
         """The user's density."""

@@ -19,6 +19,7 @@ from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.simulate import simulate_first
+from ..inputs import as_function
 from ..serial import known
 from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
@@ -148,6 +149,14 @@ class CustomPairs(AbstractPairs):
 
     draw_pair: Callable[..., Any] | None = eqx.field(static=True, default=None)
     draw_partner: Callable[..., Any] | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        """Functions, where there are any."""
+        if self.draw_pair is not None:
+            as_function(self.draw_pair, "draw_pair", "a JAX function of a key, or None")
+        if self.draw_partner is not None:
+            what = "a JAX function (theta, key) -> partner, or None"
+            as_function(self.draw_partner, "draw_partner", what)
 
     def pair(self, prior: AbstractPrior, *, key: Key) -> tuple[Array, Array]:
         """The user's pair."""

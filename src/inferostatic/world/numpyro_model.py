@@ -172,12 +172,17 @@ def from_numpyro(
             prior = ist.Uniform([-2], [2], names=["centre"])
             events = ist.simulate(simulator, prior, 10_000, seed=1)
     """
-    if not callable(model):
+    if not callable(model) or isinstance(model, type):
         raise TypeError(f"model must be a NumPyro model, a function; got {kind_of(model)}.")
     parameters, observed = _names(parameters, "parameters"), _names(observed, "observed")
     twice = [name for name in parameters if name in observed]
     if twice:
         raise ValueError(f"{twice[0]!r} is named both as a parameter and as observed.")
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise TypeError(
+            "arguments must be a dictionary of values by the names of the model's arguments; got "
+            f"{kind_of(arguments)}."
+        )
     fixed = dict(arguments or {})
     taken = _find_arguments(model, parameters, fixed)
     bound = partial(model, **fixed)
@@ -200,7 +205,8 @@ def _numpyro(module: str) -> Any:  # noqa: ANN401
 
 
 def _names(names: Sequence[str], what: str) -> Names:
-    found = (names,) if isinstance(names, str) else tuple(names)
+    found = (names,) if isinstance(names, str) else names
+    found = tuple(found) if isinstance(found, list | tuple) else ()
     if not found or not all(isinstance(name, str) for name in found):
         raise TypeError(f"{what} must be a list of names, such as ['mu', 'sigma']; got {names!r}.")
     if len(set(found)) < len(found):
@@ -210,6 +216,9 @@ def _names(names: Sequence[str], what: str) -> Names:
 
 def _find_arguments(model: Callable[..., Any], parameters: Names, fixed: dict[str, Any]) -> Names:
     """Those parameters that are arguments, once every argument is accounted for."""
+    strange = [name for name in fixed if not isinstance(name, str)]
+    if strange:
+        raise TypeError(f"arguments are given by their names, and {strange[0]!r} is none.")
     signature = inspect.signature(model).parameters
     taken = tuple(name for name in parameters if name in signature)
     for name in fixed:

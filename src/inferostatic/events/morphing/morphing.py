@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from ...inputs import (
+    FLOAT32_MAX,
     Input,
     as_count,
     as_floats,
@@ -146,10 +147,15 @@ class Morphing(AbstractJoint):
     ) -> "Morphing":
         """All monomials up to a total degree, and up to the power `highest` of each parameter."""
         rows = as_rows(benchmarks, "benchmarks", of="parameters")
-        if highest is not None and len(highest) != rows.shape[1]:
+        if highest is not None and not isinstance(highest, list | tuple | np.ndarray):
+            raise TypeError(f"highest must be a list of powers; got {kind_of(highest)}.")
+        listed = isinstance(highest, list | tuple) or (
+            isinstance(highest, np.ndarray) and highest.ndim == 1
+        )
+        if highest is not None and (not listed or len(highest) != rows.shape[1]):
             raise ValueError(
                 f"highest must hold one power for each of the {rows.shape[1]} parameters; got "
-                f"{list(highest)}."
+                f"{highest}."
             )
         limits = None if highest is None else [as_count(h, "highest", least=0) for h in highest]
         total = as_count(degree, "degree", least=0)
@@ -207,7 +213,7 @@ class Morphing(AbstractJoint):
         """m_b(θ) such that W(θ) = Σ_b m_b(θ) W_b, for one θ of shape (d,) or many, (n, d)."""
         point = as_floats(theta, "theta")
         rows = self._rows(point)
-        return (self.terms(rows) @ self.inverse).reshape(*point.shape[:-1], -1)
+        return (self.terms(rows) @ self.inverse).reshape(*point.shape[:-1], len(self.benchmarks))
 
     def rate(self, theta: Input) -> Float[ndarray, "..."]:
         """The total rate at one θ or many, nuisance parameters included."""
@@ -317,6 +323,11 @@ class Morphing(AbstractJoint):
         components = self.components(weights)
         if theta is not None:
             rows = self._rows(np.atleast_2d(as_floats(theta, "theta")))
+            if len(rows) not in (1, len(components)):
+                raise ValueError(
+                    f"theta must be one point, or one for each of the {len(components)} events; "
+                    f"got {len(rows)}."
+                )
             drawn = np.sum(components * self.terms(rows), axis=1, keepdims=True)
             components = components * np.where(drawn < 0, -1.0, 1.0)
         largest = np.abs(components).max(axis=1, keepdims=True)
@@ -347,7 +358,11 @@ class Morphing(AbstractJoint):
                 f"θ must have {self.dim} parameters{nuisance}, shape (d,) or (n, d); got shape "
                 f"{theta.shape}."
             )
-        return np.atleast_2d(theta).astype(np.float64)
+        rows = np.atleast_2d(theta).astype(np.float64)
+        good = np.asarray((np.abs(rows) <= FLOAT32_MAX).all(axis=1))
+        if not good.all():
+            raise ValueError(f"θ must be finite in float32; it is not in {bad_rows(good)}.")
+        return rows
 
     def _weights(self, weights: Input) -> ndarray:
         of = "weights, one per benchmark"

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from ...inputs import Input, as_floats, bad_rows, require_finite, rounded, warn_user
+from ...inputs import Input, as_floats, bad_rows, kind_of, require_finite, rounded, warn_user
 from ...polynomials import list_powers
 from ...serial import known
 from ...streams import Purpose, Stream
@@ -61,6 +61,15 @@ def nuisance_exponents(
         down: for each the weights at ν = −1, or None where there are none.
     """
     central = _weights(nominal, "nominal", None)
+    for name, listed in (("up", up), ("down", down)):
+        missing = listed is None and name == "down"
+        if not missing and not isinstance(listed, list | tuple | ndarray):
+            raise TypeError(
+                f"{name} must be a list with the weights of each nuisance parameter; got "
+                f"{kind_of(listed)}."
+            )
+        if isinstance(listed, ndarray) and listed.ndim == 0:
+            raise ValueError(f"{name} must be a list of arrays of weights; got shape ().")
     lows = [None] * len(up) if down is None else list(down)
     if len(lows) != len(up) or len(up) == 0:
         raise ValueError(

@@ -17,6 +17,7 @@ from ...inputs import (
     column_names,
     describe_missing,
     kind_of,
+    require_finite,
     require_order,
 )
 from ...streams import Purpose, Stream
@@ -74,8 +75,18 @@ class WeightedPool:
         table = as_rows(weights, "weights", of="weights, one per benchmark").astype(np.float64)
         if len(rows) != len(table):
             raise ValueError(f"x has {len(rows)} events and weights {len(table)}.")
+        require_finite(rows, "x", "Remove or repair these events.")
+        require_finite(table, "weights", "Remove or repair these events.")
         if morphing is not None and not isinstance(morphing, Morphing):
             raise TypeError(f"morphing must be an ist.Morphing; got {kind_of(morphing)}.")
+        if nuisance is not None and not isinstance(nuisance, Exponents):
+            raise TypeError(
+                f"nuisance must come from ist.nuisance_exponents(…); got {kind_of(nuisance)}."
+            )
+        if theta_names is not None:
+            count = None if morphing is None else morphing.dim + morphing.nuisances
+            listed = theta_names if isinstance(theta_names, list | tuple) else [theta_names]
+            theta_names = as_names(theta_names, count or len(listed), "theta")
         assign = object.__setattr__
         assign(self, "x", rows)
         assign(self, "weights", table)
@@ -83,7 +94,7 @@ class WeightedPool:
         assign(self, "nuisance", nuisance)
         assign(self, "x_names", as_names(x_names, rows.shape[1], "x"))
         assign(self, "weight_names", as_names(weight_names, table.shape[1], "benchmark"))
-        assign(self, "theta_names", None if theta_names is None else tuple(theta_names))
+        assign(self, "theta_names", theta_names)
 
     def __len__(self) -> int:
         """Number of events."""

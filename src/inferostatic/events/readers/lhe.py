@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, describe_missing, in_short, kind_of
+from ...inputs import Input, as_path, describe_missing, in_short, kind_of
 from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
@@ -66,7 +66,10 @@ def read_lhe_weights(
             default all, in the order of the first event.
     """
     _require_functions(observables)
-    x, table, names = [], [], [weights] if isinstance(weights, str) else list(weights or ())
+    listed = [weights] if isinstance(weights, str) else () if weights is None else weights
+    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        raise TypeError(f"weights must be a list of names of weights; got {weights!r}.")
+    x, table, names = [], [], list(listed)
     with contextlib.closing(_events(path)) as events:
         for event in events:
             x.append(_observe(event, observables, len(x)))
@@ -92,7 +95,8 @@ def read_lhe_weights(
 def _events(path: str | Path) -> Generator[Any, None, None]:
     """The events one by one; closing it closes the file."""
     pylhe = import_package("pylhe", "reading LHE files uses pylhe", "readers")
-    if not Path(path).is_file():
+    path = as_path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     try:
         with _strict():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...inputs import Input, as_floats, bad_rows, in_short, warn_user
+from ...inputs import Input, as_flag, as_floats, as_path, as_text, bad_rows, in_short, warn_user
 from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
@@ -38,6 +38,7 @@ def read_madminer(path: str | Path) -> WeightedPool:
         path: an HDF5 file with analysed events, such as its `LHEReader` or `DelphesReader` saves.
     """
     h5py = import_package("h5py", "reading MadMiner files uses h5py", "readers")
+    path = as_path(path)
     with _open(h5py, path) as file:
         weights = _read(file, "samples/weights", path, "Has the analysis of events been run?")
         x = _read(file, "samples/observations", path, "Has the analysis been run?")
@@ -175,6 +176,9 @@ def read_madminer_samples(
         x_names: names of the columns of x.
         theta_names: names of the columns of θ.
     """
+    folder, scored = as_path(folder, "folder"), as_flag(scored, "scored")
+    if name is not None:
+        as_text(name, "name")
     _require_folder(folder)
     name = _only_name(folder) if name is None else name
     arrays = {path.name[: -len(f"_{name}.npy")]: path for path in _files(folder, name)}

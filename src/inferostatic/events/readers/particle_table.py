@@ -1,15 +1,30 @@
 """Events with unequal numbers of particles, from lists or awkward arrays, as columns of x."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats, as_names, as_rows, bad_rows, column_names
+from ...inputs import (
+    Input,
+    as_count,
+    as_flag,
+    as_floats,
+    as_names,
+    as_number,
+    as_rows,
+    bad_rows,
+    column_names,
+    require_finite,
+)
 
 #: Message about input in which all events are empty.
 NO_PARTICLE = "no event has any particle."
+
+
+#: Most slots for particles of one event.
+MOST_PARTICLES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,7 +78,8 @@ def pad_particles(
         array([[7. , 0.5, 0. , 0. ],
                [0. , 0. , 0. , 0. ]])
     """
-    particles, padding = as_count(particles, "particles"), float(padding)
+    particles = as_count(particles, "particles", most=MOST_PARTICLES)
+    padding, truncate = as_number(padding, "padding"), as_flag(truncate, "truncate")
     ragged = _from_awkward(events) if _is_awkward(events) else _from_list(events)
     number, flat = ragged.number, ragged.flat
     _check_particles(ragged, particles, padding, truncate=truncate)
@@ -79,6 +95,7 @@ def pad_particles(
     parts = [slots.reshape(len(number), -1)]
     if event is not None:
         rows = as_rows(event, "event", of="columns")
+        require_finite(rows, "event", "Remove or repair these events.")
         if len(rows) != len(number):
             raise ValueError(f"there are {len(number)} events, but event has {len(rows)} rows.")
         parts.append(rows)
@@ -121,7 +138,8 @@ def _from_awkward(events: Any) -> _Ragged:  # noqa: ANN401
 
 
 def _from_list(events: Any) -> _Ragged:  # noqa: ANN401
-    if isinstance(events, str | bytes | Mapping) or not isinstance(events, Iterable):
+    bare = isinstance(events, np.ndarray) and events.ndim == 0
+    if bare or not isinstance(events, list | tuple | np.ndarray | Iterator):
         raise TypeError(
             "pad_particles takes a list with an array of shape (particles, features) for each "
             f"event, or an awkward array; got {type(events).__name__}."

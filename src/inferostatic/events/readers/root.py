@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_floats, describe_missing, in_short
+from ...inputs import Input, as_floats, as_path, as_text, describe_missing, in_short
 from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
@@ -35,10 +35,16 @@ def read_root(
         prior: the distribution that `theta` was drawn from.
     """
     uproot = import_package("uproot", "reading ROOT files uses uproot", "readers")
-    if not Path(path).is_file():
+    path, tree = as_path(path), as_text(tree, "tree")
+    if weight is not None:
+        as_text(weight, "weight")
+    if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     by_branch = _are_names(theta)
-    x = [x] if isinstance(x, str) else list(x)
+    x = [x] if isinstance(x, str) else x
+    if not isinstance(x, list | tuple) or not x or not _are_names(x):
+        raise TypeError(f"x must be names of branches, such as x=['pt', 'eta']; got {x!r}.")
+    x = list(x)
     parameters = ([theta] if isinstance(theta, str) else list(theta)) if by_branch else []  # type: ignore[call-overload]
     try:
         opened = uproot.open(str(path))
@@ -70,7 +76,9 @@ def read_root(
 def _are_names(theta: object) -> bool:
     if isinstance(theta, str):
         return True
-    return isinstance(theta, list | tuple) and all(isinstance(name, str) for name in theta)
+    if not isinstance(theta, list | tuple) or not theta:
+        return False
+    return all(isinstance(name, str) for name in theta)
 
 
 def _column(table: Any, branch: str) -> np.ndarray:  # noqa: ANN401

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...estimator.response_model import PolynomialCoordinates
 from ...events.simulate import simulate_at
-from ...inputs import as_count, kind_of, warn_user
+from ...inputs import as_count, as_number, kind_of, warn_user
 from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior
 from ...world.simulator import Simulator, require_simulator
@@ -75,8 +75,7 @@ class NearbySimulation:
                 "prior must be a prior such as ist.Uniform(low, high), in whose support events may "
                 f"be simulated; got {kind_of(self.prior)}."
             )
-        if not 0 < self.fraction < 10:
-            raise ValueError(f"fraction must be positive, such as 0.3; got {self.fraction}.")
+        as_number(self.fraction, "fraction", above=0, below=10)
         as_count(self.most_events, "most_events")
 
     def find_walls(self, score: AveragedScore) -> tuple[np.ndarray, np.ndarray]:

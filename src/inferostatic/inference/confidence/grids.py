@@ -73,6 +73,11 @@ def read_grid(
             if len(points) == 0:
                 raise ValueError("grid has no points; give at least one.")
             return as_points(points, names, box, "grid"), None
+        if values.size != max((1, *values.shape)) and values.size:
+            raise ValueError(
+                f"grid must list values of {', '.join(names)}, shape (m,) or (m, 1); got shape "
+                f"{values.shape}."
+            )
         axes = (np.unique(values),)
     if any(axis.size == 0 for axis in axes):
         raise ValueError("grid has no points; give at least one along each axis.")

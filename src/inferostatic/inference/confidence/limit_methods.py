@@ -6,13 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import as_count
+from ...inputs import as_count, as_floats, kind_of, require_finite
 from ...world.simulator import Simulator
 from .asymptotics import Confidence
 from .toys import require_source
 
 #: One simulator, or one for each channel.
 Simulators = Simulator | Sequence[Simulator]
+
+
+#: What an Asimov data set is, for messages.
+ASIMOV = (
+    "Give finite observables: the events that the background predicts, or a function of θ that "
+    "returns them."
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,6 +52,12 @@ class LimitMethod:
             )
         if self.simulator is not None:
             require_source(self.simulator)
+        if self.pool is not None:
+            as_count(self.pool, "pool")
+        if self.asimov is not None and not callable(self.asimov):
+            require_finite(np.atleast_1d(as_floats(self.asimov, "asimov")), "asimov", ASIMOV)
+        if isinstance(self.asimov, type):
+            raise TypeError(f"asimov must be events or a function; got {kind_of(self.asimov)}.")
         if self.toys is not None:
             as_count(self.toys, "toys")
             if self.simulator is None:

@@ -57,6 +57,8 @@ class Neyman(AbstractConfidenceMethod):
         """Check the options."""
         require_source(self.simulator)
         as_count(self.toys, "toys")
+        if self.pool is not None:
+            as_count(self.pool, "pool")
 
     def prepare(
         self, likelihood: Likelihood, observed: ObservedFit, *, seed: int

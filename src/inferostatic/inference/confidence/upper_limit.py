@@ -12,6 +12,7 @@ from ...inputs import (
     as_floats,
     as_rows,
     as_seed,
+    call_function,
     kind_of,
     require_finite,
     warn_user,
@@ -311,7 +312,9 @@ def _asimov(
 
 
 def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -> list[np.ndarray]:  # noqa: ANN401
-    made: Any = given(theta.copy()) if callable(given) else given
+    made: Any = given
+    if callable(given):
+        made = call_function(given, "asimov, a function of θ", theta.copy())
     every = list(made) if len(channels) > 1 and isinstance(made, list | tuple) else [made]
     if len(every) != len(channels):
         raise ValueError(

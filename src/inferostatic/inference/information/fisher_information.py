@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...inputs import Input, as_count, as_floats, rounded
+from ...inputs import FLOAT32_MAX, Input, as_count, as_floats, as_number, rounded
 from ...tables import format_table
 from ...weights import mean_and_error
 from ..arguments import ONE_SIGMA, Parameter, as_level, parameter_index, parameter_indices
@@ -163,8 +163,7 @@ class FisherInformation:
 
         Where few events hold most of it, N must be large before errors become normal.
         """
-        if not 0 < fraction <= 1:
-            raise ValueError(f"fraction must lie in (0, 1]; got {fraction}.")
+        fraction = as_number(fraction, "fraction", above=0, most=1)
         each = self.per_event(direction)
         order = np.argsort(-each)
         size = np.abs(self.weight[order])
@@ -259,7 +258,8 @@ class FisherInformation:
         if isinstance(direction, Parameter):
             return np.eye(len(self.names))[parameter_index(direction, self.names)]
         vector = as_floats(direction, "direction")
-        if vector.shape != (len(self.names),) or not np.isfinite(vector).all():
+        inside = np.abs(vector) <= FLOAT32_MAX  # squares are summed in float64
+        if vector.shape != (len(self.names),) or not inside.all():
             raise ValueError(
                 f"direction must be a parameter's name or one finite number for each of "
                 f"{', '.join(self.names)}; got {direction!r}."
@@ -314,9 +314,9 @@ def _invert(information: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _as_event_number(n_events: object) -> float:
-    value = np.nan
-    if isinstance(n_events, int | float | np.number) and not isinstance(n_events, bool):
-        value = float(n_events)
-    if not 0 < value < np.inf:
-        raise ValueError(f"n_events must be a positive number of events; got {n_events!r}.")
-    return value
+    try:
+        return as_number(n_events, "n_events", above=0)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"n_events must be a positive number of events; got {str(n_events)[:40]}."
+        ) from error

@@ -16,7 +16,7 @@ from scipy import special
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...events.events import Events
-from ...inputs import Input, kind_of, require_order
+from ...inputs import Input, as_flag, kind_of, require_order
 from ...tables import format_table
 from ...weights import warn_few_effective
 from ..arguments import ONE_SIGMA, as_events, as_level, as_point
@@ -173,6 +173,7 @@ def cross_entropy_fit(
         likelihood = build_likelihood(likelihood, x, (Estimator, RatioEstimator), need)
     elif x is not None:
         raise TypeError("the likelihood holds the observed events already; leave out x.")
+    throw = as_flag(throw, "throw")
     _refuse_other_terms(likelihood)
     channel, names = likelihood.model.channels[0], likelihood.names
     rows, point, weight = _read_reference(reference, likelihood)

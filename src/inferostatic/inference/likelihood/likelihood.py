@@ -170,7 +170,8 @@ class Likelihood:
         return differentiate_gradient(self.value_and_gradient, point, self.region)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """ln L and its gradient at one θ of shape (d,), which is not checked; a bad rate raises."""
+        """ln L and its gradient at one θ of shape (d,); a bad rate raises."""
+        theta = read_point(theta, self.names)
         with float64():
             found = value_and_gradient(self.function, jnp.asarray(theta, jnp.float64))
             value, gradient = float(found[0]), np.asarray(found[1])
@@ -197,6 +198,7 @@ class Likelihood:
         Σ w² g gᵀ with g the score of an event; of a Poisson number of events where there is a rate,
         plus the precision of the constraints, which stand for other measurements.
         """
+        theta = read_point(theta, self.names)
         total = np.diag(self.model.constraints.precision)
         terms = self._terms(theta)
         for (weight, (_, score)), channel in zip(terms, self.model.channels, strict=True):

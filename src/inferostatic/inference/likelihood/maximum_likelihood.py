@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs import Input, as_count
+from ...inputs import Input, as_count, as_flag
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level
 from .learned_bias import LearnedBias
@@ -177,6 +177,7 @@ def maximum_likelihood(
         throw: raise if the minimiser does not converge; otherwise the result reports it.
     """
     load_iminuit()
+    minos, throw = as_flag(minos, "minos"), as_flag(throw, "throw")
     objective = _NegativeLogLikelihood(likelihood)
     problem = Problem(objective, likelihood.names, likelihood.low, likelihood.high)
     for corner in (likelihood.low, likelihood.high):

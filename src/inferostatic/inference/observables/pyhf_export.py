@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...events.events import Events
-from ...inputs import Input, kind_of
+from ...inputs import Input, as_floats, as_number, as_path, call_function, kind_of
 from ...packages import import_package
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
@@ -68,10 +68,12 @@ class UncertainRate:
                 f"rate must be a function of θ of shape (d,); got {kind_of(self.rate)}. An "
                 "uncertainty needs a rate: without one the normalisation is free."
             )
-        if not 0 < self.luminosity < 1:
+        try:
+            as_number(self.luminosity, "luminosity", above=0, below=1)
+        except (TypeError, ValueError) as error:
             raise ValueError(
-                f"luminosity must lie between 0 and 1, like 0.02; got {self.luminosity}."
-            )
+                f"luminosity must lie between 0 and 1, like 0.02; got {self.luminosity!r}."
+            ) from error
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -161,7 +163,7 @@ class PyhfWorkspace:
 
     def save(self, path: str | Path) -> None:
         """Write the workspace as JSON, for `pyhf` on the command line."""
-        Path(path).write_text(json.dumps(self.workspace, indent=1), encoding="utf-8")
+        as_path(path).write_text(json.dumps(self.workspace, indent=1), encoding="utf-8")
 
     def __repr__(self) -> str:
         """Its size and parameters."""
@@ -359,7 +361,7 @@ def _choose_poi(
 ) -> str:
     if poi is None and len(measured) == 1:
         return measured[0]
-    if poi is None or poi not in directions:
+    if not isinstance(poi, str) or poi not in directions:
         raise ValueError(
             f"poi must name the parameter of interest, one of {', '.join(directions)}; got {poi!r}."
         )
@@ -382,7 +384,17 @@ def _as_rate(
         given = len(rows)
 
     def total(theta: np.ndarray) -> float:
-        value = float(np.asarray(given(theta) if callable(given) else given).reshape(()))
+        if isinstance(given, type):
+            raise TypeError(f"expected must be a number or a function of θ; got {kind_of(given)}.")
+        what = "the expected number, a function of θ"
+        value: Any = call_function(given, what, theta) if callable(given) else given
+        number = as_floats(value, what)
+        if number.shape != ():
+            raise ValueError(
+                "the expected number of events must be one number, or a function of θ that returns "
+                f"one; got shape {number.shape}."
+            )
+        value = float(number)
         if not (np.isfinite(value) and value > 0):
             raise ValueError(
                 "the expected number of events must be positive and finite; at θ = "

@@ -12,7 +12,7 @@ import dataclasses
 import numpy as np
 
 from ...estimator.estimator import Estimator, RatioEstimator
-from ...inputs import Input, kind_of, warn_user
+from ...inputs import Input, as_flag, kind_of, warn_user
 from ...tables import format_table
 from ...weights import effective_size
 from ..arguments import as_events, as_weight
@@ -162,7 +162,7 @@ def reweight(
             f"the largest weight is exp({log_ratio.max():.0f}), which float64 does not hold, and "
             f"{far}; simulate closer to theta_to."
         )
-    if throw and left < REFUSED * sizes[0]:
+    if as_flag(throw, "throw") and left < REFUSED * sizes[0]:
         raise FarReweighting(
             f"{far}: theta_to is too far from theta_from for these events. Simulate closer to it, "
             "go in smaller steps, or pass throw=False to see the weights."
@@ -188,7 +188,8 @@ def _assess_weights(
             "theta_to. Simulate more events, or closer to it."
         )
     mean = after.sum() / before.sum()
-    error = float(np.sqrt((before**2 * (ratio - mean) ** 2).sum()) / before.sum())
+    # Shares rather than weights, whose squares may be too large.
+    error = float(np.sqrt(((before / before.sum()) ** 2 * (ratio - mean) ** 2).sum()))
     result = Reweighting(
         weight=after,
         log_ratio=log_ratio,

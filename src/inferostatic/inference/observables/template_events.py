@@ -9,7 +9,7 @@ import numpy as np
 from ...estimator.estimator import Estimator
 from ...events.events import Events
 from ...events.simulate import simulate_at
-from ...inputs import Input, as_count, as_seed, kind_of, require_order
+from ...inputs import Input, as_count, as_rows, as_seed, kind_of, require_finite, require_order
 from ...streams import Purpose, Stream
 from ...weights import effective_size, warn_few_effective
 from ...world.simulator import Simulator, require_simulator
@@ -69,6 +69,12 @@ class Reweighted:
 
     x: Input
     weight: Input | None = None
+
+    def __post_init__(self) -> None:
+        """Check the shapes and that everything is finite."""
+        rows = as_rows(self.x, "x", of="observables")
+        require_finite(rows, "x", "Remove or repair these events.")
+        as_weight(self.weight, len(rows))
 
 
 class AbstractTemplateEvents(ABC):

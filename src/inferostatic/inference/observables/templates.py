@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...events.events import Events
-from ...inputs import as_count, as_flag, as_number, kind_of, warn_user
+from ...inputs import as_count, as_flag, as_number, as_text, kind_of, warn_user
 from ..information.symmetric_matrices import relative_eigenvalues
 from .histograms import Bins, Histogram, Sample, choose_bins, fill_histogram
 from .observable import Observable
@@ -66,6 +66,7 @@ class Templates:
                     f"{kind_of(self.shift)}."
                 )
             for name, size in (self.shift or {}).items():
+                as_text(name, "the name of a shift")
                 as_number(size, f"the shift along {name}", above=0)
             return
         needed = " A simulator needs a seed: ist.Simulated(simulator, seed=1)."

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...inputs import FLOAT32_TINY
+from ...inputs import FLOAT32_TINY, as_count
 from ...serial import known
 from .coordinates import Kind, kind_of_column, natural_map
 from .feature_map import AbstractFeatureMap, Affine, Chained, IdentityMap, affine, as_jax
@@ -22,6 +22,10 @@ from .feature_map import AbstractFeatureMap, Affine, Chained, IdentityMap, affin
 KNOT_GRID = 16 * FLOAT32_TINY
 #: Normal scores between the outermost knot and the furthest event, at most.
 TAIL = 3.0
+
+
+#: Most pieces of a piecewise-linear map: no sample fixes more of them.
+MOST_SEGMENTS = 10_000
 
 
 @known
@@ -113,8 +117,7 @@ class Quantile(AbstractFeatures):
     segments: int = eqx.field(static=True, default=32)
 
     def __check_init__(self) -> None:
-        if self.segments < 2:
-            raise ValueError(f"Quantile needs at least 2 segments; got {self.segments}.")
+        as_count(self.segments, "segments", least=2, most=MOST_SEGMENTS)
 
     def learn(self, rows: np.ndarray) -> AbstractFeatureMap:
         """Knots at equally spaced normal scores of the empirical distribution."""

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...inputs import as_count
-from ...serial import known
+from ...inputs import as_count, as_number, kind_of
+from ...serial import Absent, known
 from .feature_map import AbstractFeatureMap, as_jax
 from .features import AbstractFeatures, Standardised
 
 
 def _as_float32(value: float) -> float:
     """What models see of a number."""
-    return float(np.float32(value))
+    return float(np.float32(as_number(value, "padding")))
 
 
 @known
@@ -114,8 +114,10 @@ class PerParticle(AbstractFeatures):
     def __check_init__(self) -> None:
         as_count(self.particles, "particles")
         as_count(self.features, "features")
-        if not np.isfinite(self.padding):
-            raise ValueError(f"padding must be finite; got {self.padding}. Events refuse NaN in x.")
+        if not isinstance(self.scaling, AbstractFeatures | Absent):
+            raise TypeError(
+                f"scaling must be such as ist.Standardised(); got {kind_of(self.scaling)}."
+            )
         if self.mask is None:
             return
         if isinstance(self.mask, bool) or not isinstance(self.mask, int):

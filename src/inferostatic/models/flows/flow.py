@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...inputs import as_count, kind_of
+from ...inputs import as_count, as_function, kind_of
 from ...serial import known
 from ...supervision.records import Capability, Event, Key, Number, Theta
 from ..architecture import AbstractArchitecture, Shapes, theta_map
 from ..features.features import AbstractFeatures, Natural
 from ..features.invertible import invertible, log_jacobian
-from ..networks.networks import MOST_LAYERS, MOST_UNITS, AbstractPairNetwork
+from ..networks.networks import ACTIVATION, MOST_LAYERS, MOST_UNITS, AbstractPairNetwork
 from ..potential import PotentialModel
 
 
@@ -52,6 +52,7 @@ class MixtureFlow(eqx.Module):
             as_count(getattr(self, name), name, most=MOST_UNITS)
         as_count(self.depth, "depth", most=MOST_LAYERS)
         as_count(self.layers, "layers", least=0, most=MOST_LAYERS)
+        as_function(self.activation, "activation", ACTIVATION)
 
     def __call__(self, x_size: int, theta_size: int, *, key: Key) -> Any:  # noqa: ANN401
         """Build the flow."""

@@ -6,7 +6,7 @@ plain `jnp`, because exporters cannot differentiate through library layers.
 """
 
 import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import as_count, as_flag, kind_of
+from ...inputs import as_count, as_flag, as_function, kind_of
 from ...serial import known, register
 from ...supervision.records import Number, Theta
 
@@ -205,7 +205,8 @@ class ResidualNetwork(AbstractFeedForward):
 
 
 def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
-    if isinstance(widths, str) or not isinstance(widths, Iterable):
+    listed = isinstance(widths, list | tuple | range | np.ndarray | Iterator)
+    if not listed or (isinstance(widths, np.ndarray) and widths.ndim != 1):
         raise TypeError(f"widths must be a list such as (64, 64); got {widths!r}.")
     values = tuple(as_count(width, "every width", most=MOST_UNITS) for width in widths)
     if not values:
@@ -214,12 +215,19 @@ def _as_widths(widths: Any) -> tuple[int, ...]:  # noqa: ANN401
     return values
 
 
+#: What an activation is, for messages.
+ACTIVATION = "a JAX function of one number, such as jax.nn.silu"
+#: What a network of one vector is, for messages.
+NETWORK = "such as ist.MLP((64, 64)), or a function (in_size, out_size, *, key)"
+
+
 def _check_start(choice: "MLP | Residual") -> None:
     if not isinstance(choice.initial, AbstractInitial):
         raise TypeError(
             f"initial must be such as ist.GlorotUniform(); got {kind_of(choice.initial)}."
         )
     as_flag(choice.output_bias, "output_bias")
+    as_function(choice.activation, "activation", ACTIVATION)
 
 
 def _check_elementwise(activation: Activation) -> None:

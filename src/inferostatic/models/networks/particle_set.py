@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import as_count
+from ...inputs import as_count, as_function
 from ...serial import known
 from ...supervision.records import Number, Theta
 from ..architecture import build_scalar, build_vector
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
 from ..potential import PotentialModel
-from .networks import MLP, MOST_UNITS, AbstractPairNetwork, Residual
+from .networks import MLP, MOST_UNITS, NETWORK, AbstractPairNetwork, Residual
 
 
 class ParticleNetwork(AbstractPairNetwork):
@@ -86,6 +86,8 @@ class ParticleSet(eqx.Module):
     def __check_init__(self) -> None:
         """One layout of x, not two."""
         as_count(self.size, "size", most=MOST_UNITS)
+        for name in ("particle_network", "join_network"):
+            as_function(getattr(self, name), name, NETWORK)
         given = self.x_features
         if not isinstance(given, PerParticle):
             raise TypeError(f"x_features must be ist.PerParticle(…); got {given!r}.")

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...inputs import as_count
+from ...inputs import as_count, as_function
 from ...serial import known
 from ...supervision.records import Number, Theta
 from ..architecture import build_vector
-from .networks import MOST_UNITS, AbstractPairNetwork, Residual
+from .networks import MOST_UNITS, NETWORK, AbstractPairNetwork, Residual
 
 
 class TwoTowerNetwork(AbstractPairNetwork):
@@ -67,6 +67,8 @@ class TwoTower(eqx.Module):
     def __check_init__(self) -> None:
         """A whole number of products."""
         as_count(self.size, "size", most=MOST_UNITS)
+        for name in ("x_network", "theta_network"):
+            as_function(getattr(self, name), name, NETWORK)
 
     def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> TwoTowerNetwork:
         """Build both towers."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ...inputs import Input, as_names, require_finite, rounded
+from ...inputs import Input, as_names, kind_of, require_finite, rounded
 from ...serial import Absent, known
 from ...streams import Purpose, Stream
 from .prior import AbstractPrior, Number, Theta, check_order, read_vectors
@@ -111,6 +111,8 @@ def _trace_dim(
             "a user-supplied prior is used inside compiled loops, so its functions must be "
             f"JAX-traceable (jax.numpy, jax.random); tracing failed with: {error}"
         ) from error
+    if not isinstance(value, jax.ShapeDtypeStruct):
+        raise TypeError(f"log_density_of must return a number; got {kind_of(value)}.")
     if len(theta.shape) != 1 or theta.shape[0] == 0:
         raise ValueError(f"draw_one must return one θ of shape (d,); got shape {theta.shape}.")
     if value.shape != ():

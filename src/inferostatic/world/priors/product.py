@@ -31,7 +31,8 @@ class Product(AbstractPrior):
         self.parts = tuple(parts)
         own = [name for part in self.parts for name in part.names]
         count = len(own)
-        self.names = as_names(names or (own if len(set(own)) == count else None), count, "theta")
+        own_names = own if len(set(own)) == count else None
+        self.names = as_names(own_names if names is None else names, count, "theta")
 
     def _split(self, theta: Array) -> list[Array]:
         edges = np.cumsum([part.dim for part in self.parts])[:-1]

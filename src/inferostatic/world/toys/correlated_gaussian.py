@@ -5,6 +5,7 @@ from typing import final
 
 import numpy as np
 
+from ...inputs import as_number
 from .toy import FREE, POSITIVE, AbstractToy, Domain, PerEvent, Theta, X
 
 
@@ -38,11 +39,13 @@ class CorrelatedGaussian(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse a correlation for which the covariance is singular."""
-        if not -1 < self.correlation < 1:
+        try:
+            as_number(self.correlation, "correlation", above=-1, below=1)
+        except (TypeError, ValueError) as error:
             raise ValueError(
                 f"correlation must lie strictly between -1 and 1, got {self.correlation!r}; "
                 "at the ends the two observables are one, so move it inside."
-            )
+            ) from error
 
     def _domain(self) -> Domain:
         return {"mean_1": FREE, "mean_2": FREE, "scale": POSITIVE}

@@ -1,6 +1,5 @@
 """The Dirichlet distribution, whose score and Fisher information are polygamma functions."""
 
-import operator
 from dataclasses import dataclass
 from typing import final
 
@@ -9,7 +8,17 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, logsumexp, polygamma
 
-from .toy import POSITIVE, AbstractToy, Domain, PerEvent, Theta, X, refuse_rows
+from .toy import (
+    POSITIVE,
+    AbstractToy,
+    Domain,
+    PerEvent,
+    Theta,
+    X,
+    as_float64,
+    refuse_rows,
+    require_whole_number,
+)
 
 # Rounding to float32 moves the sum of x by less than 1e-7, normalising in float32 by somewhat
 # more; a histogram or a vector that was never normalised misses by far more than this.
@@ -46,15 +55,7 @@ class Dirichlet(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse a number of components for which there is no simplex."""
-        try:
-            enough = operator.index(self.dim) >= 2
-        except TypeError:
-            enough = False
-        if not enough:
-            raise ValueError(
-                f"dim must be a whole number of at least 2, got {self.dim!r}; "
-                "use dim=2 for a beta distribution."
-            )
+        require_whole_number(self.dim, "dim", 2, "use dim=2 for a beta distribution")
 
     def _domain(self) -> Domain:
         return {f"theta_{i}": POSITIVE for i in range(1, self.dim + 1)}
@@ -77,7 +78,7 @@ class Dirichlet(AbstractToy):
             array([[ 1.    , -0.6449],
                    [-0.6449,  1.    ]])
         """
-        point = np.asarray(theta, dtype=np.float64)
+        point = as_float64(theta, "theta")
         if point.shape != (self.dim,):
             raise ValueError(
                 f"theta must be a single point of shape ({self.dim},), got shape {point.shape}; "

@@ -6,6 +6,7 @@ from typing import final
 import numpy as np
 from scipy.special import erf, erfinv, expit, exprel
 
+from ...inputs import as_number
 from .toy import (
     FRACTION,
     POSITIVE,
@@ -63,7 +64,7 @@ class FallingSpectrumWithPeak(AbstractToy):
 
     def __post_init__(self) -> None:
         """Refuse a window or a width that leaves no density."""
-        if not -np.inf < self.low < self.high < np.inf:
+        if not as_number(self.low, "low") < as_number(self.high, "high"):
             raise ValueError(
                 f"The window must be finite with low < high, got low={self.low!r} and "
                 f"high={self.high!r}; give its two edges in increasing order."

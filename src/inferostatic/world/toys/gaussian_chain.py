@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import expit
 
+from ...inputs import as_number
 from .latent_toy import AbstractLatentToy, Number, OneX, OneZ, Z
 from .toy import FREE, Domain, PerEvent, Theta, X, require_positive, require_whole_number
 
@@ -65,7 +66,11 @@ class GaussianChain(AbstractLatentToy):
     def __post_init__(self) -> None:
         """Refuse what is no chain."""
         require_whole_number(self.length, "length", 2, "the last two latent variables are read out")
-        if not 0 < abs(self.coupling) < np.inf:
+        try:
+            size = abs(as_number(self.coupling, "coupling"))
+        except (TypeError, ValueError):
+            size = 0.0
+        if not size > 0:
             raise ValueError(
                 f"coupling must be a finite number other than zero, got {self.coupling!r}; "
                 "at zero the readings would know nothing of the start of the chain."

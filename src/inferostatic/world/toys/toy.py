@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy.typing import ArrayLike
 
-from ...inputs import finite_rows
+from ...inputs import as_count, as_floats, as_number, finite_rows
 
 #: Parameters with one row per event.
 Theta = Float64[np.ndarray, "n theta_dim"]
@@ -29,6 +29,8 @@ POSITIVE = (0.0, np.inf)
 FRACTION = (0.0, 1.0)
 #: Rows that a message lists at most.
 _ROWS_NAMED = 5
+#: Largest whole number that a toy takes, of columns, rows or bins.
+MOST_WHOLE = 100_000
 
 
 class AbstractToy(abc.ABC):
@@ -257,22 +259,29 @@ def refuse_infinite(values: Float64[np.ndarray, "n dim"], name: str) -> None:
 
 def require_positive(value: float, name: str, remedy: str) -> None:
     """Raise ValueError unless a setting of a toy is a positive finite number."""
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}; {remedy}.")
+    try:
+        as_number(value, name, above=0)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a positive finite number, got {value!r}; {remedy}."
+        ) from error
 
 
 def require_whole_number(value: object, name: str, least: int, remedy: str) -> None:
     """Raise ValueError unless a setting of a toy is an int of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    try:
+        as_count(value, name, least=least, most=MOST_WHOLE)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be a whole number of at least {least}, got {value!r}; {remedy}."
-        )
+            f"{name} must be a whole number of at least {least}, got {str(value)[:40]}; {remedy}, "
+            f"at most {MOST_WHOLE:,}."
+        ) from error
 
 
 def as_float64(values: ArrayLike, name: str) -> Float64[np.ndarray, "..."]:
     """The values as an array of float64; raises ValueError where they are none."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return as_floats(values, name).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be a rectangular array of real numbers; got {type(values).__name__}, "

@@ -171,7 +171,9 @@ class TwoCouplings(AbstractLatentToy):
                 f"{len(drawn)} of theta. Give one theta per event, or a single theta of shape (2,)."
             )
         relative = self.background * (1 + (amplitudes * _with_one(drawn)).sum(axis=1) ** 2)
-        return weights * (self.rate(drawn) / relative)[:, None]
+        weights = weights * (self.rate(drawn) / relative)[:, None]
+        refuse_infinite(weights, "weights at theta")
+        return weights
 
     def joint_log_prob(self, x: OneX, z: OneZ, theta: Float[Array, " 2"]) -> Number:
         r"""$\ln (d\sigma/dz) - \ln b(z) - \ln\sigma(\theta)$ of one event.
