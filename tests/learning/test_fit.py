@@ -473,8 +473,14 @@ def test_adam_is_adam() -> None:
         ({"batch_size": -1}, "batch_size must be at least 1; got -1"),
         ({"learning_rate": 0.0}, "learning_rate must be a finite number above 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be a finite number above 0"),
-        ({"validation_fraction": 1.0}, "validation_fraction must be a finite number of at least 0 and below 1"),
-        ({"validation_fraction": -0.1}, "validation_fraction must be a finite number of at least 0 and below 1"),
+        (
+            {"validation_fraction": 1.0},
+            "validation_fraction must be a finite number of at least 0 and below 1",
+        ),
+        (
+            {"validation_fraction": -0.1},
+            "validation_fraction must be a finite number of at least 0 and below 1",
+        ),
         ({"weight_decay": -1e-3}, "weight_decay must be a finite number of at least 0"),
         ({"clip": 0.0}, "clip must be a finite number above 0"),
         ({"patience": 0}, "patience must be at least 1"),
