@@ -19,6 +19,9 @@ from inferostatic.paper import report
 from inferostatic.paper.experiment import PaperResults, check_settings, reproduce
 
 DRIVER = """
+import signal
+# Shells start background jobs with Ctrl-C ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import os, pickle, signal, sys, threading, time
 from pathlib import Path
 from inferostatic.app import cli
