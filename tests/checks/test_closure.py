@@ -93,6 +93,7 @@ def test_what_no_single_observable_shows_is_seen_by_the_classifier() -> None:
     assert not report.closes
 
 
+@pytest.mark.slow
 def test_the_area_scatters_about_one_half_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferostatic.checks.boosted_trees.TREES", 8)  # enough to learn noise
     pulls = []
@@ -115,6 +116,7 @@ def test_direct_events_may_have_negative_weights(right: Closure) -> None:
     assert signed.auc_error > 1.5 * right.auc_error
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_report() -> None:
     start, direct = reweighted(600), dirichlet(600, TO, 2)
     one, same, other = (closure(start, direct, seed=seed) for seed in (1, 1, 2))
