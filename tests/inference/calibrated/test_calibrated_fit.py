@@ -373,7 +373,7 @@ def test_bad_input_gets_a_sentence(wrong, calibration, observed) -> None:
     unlike = [wrong, exact_normal(dim=1)]
     with pytest.raises(ValueError, match="differ in their observables"):
         calibrated_fit(unlike, observed, events=events)
-    with pytest.raises(ValueError, match="fraction must be positive"):
+    with pytest.raises(ValueError, match="fraction must be a finite number above 0"):
         NearbySimulation(shifted, fraction=0.0)
     with pytest.raises(ValueError, match="most_events must be at least 1"):
         NearbySimulation(shifted, most_events=0)

@@ -362,7 +362,7 @@ def test_parameters_and_levels_that_do_not_exist(found: FisherInformation) -> No
         found.bound(0)
     with pytest.raises(ValueError, match="direction must be"):
         found.per_event([1.0, 2.0])
-    with pytest.raises(ValueError, match="fraction must lie"):
+    with pytest.raises(ValueError, match="fraction must be a finite number above 0"):
         found.concentration("a", 0)
 
 

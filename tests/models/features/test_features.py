@@ -200,7 +200,7 @@ def test_the_slope_is_that_of_the_map_inside_every_segment() -> None:
 
 
 def test_at_least_two_segments() -> None:
-    with pytest.raises(ValueError, match="at least 2 segments; got 1"):
+    with pytest.raises(ValueError, match="segments must be at least 2; got 1"):
         ist.Quantile(segments=1)
 
 

@@ -310,7 +310,7 @@ def test_other_networks_may_see_particles_too() -> None:
     [
         (lambda: ist.PerParticle(0, 2), "particles must be at least 1"),
         (lambda: ist.PerParticle(2, 0), "features must be at least 1"),
-        (lambda: ist.PerParticle(2, 2, padding=np.nan), "padding must be finite"),
+        (lambda: ist.PerParticle(2, 2, padding=np.nan), "padding must be a finite number"),
         (lambda: ist.PerParticle(2, 2, mask=2), "index of one of the 2 features.*got 2"),
         (lambda: ist.PerParticle(2, 1, mask=0), "needs a feature besides the mask"),
         (lambda: ist.PerParticle(3, 2).learn(np.ones((5, 5))), "need 6 columns of x, but it has 5"),
