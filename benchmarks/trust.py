@@ -7,7 +7,7 @@ Networks are poor on purpose. `limits`: how often calibrated CLs and CLs+b limit
 value, for a signal over background and for a parameter of the Dirichlet whose others are profiled;
 and the expected limit of the signal beside the exact one. `bias`: how often the intervals of
 maximum likelihood cover, beside how often their bias was called so, or called undecidable; for the
-poor network and for the exact potential. Results are in `benchmarks/results/trust.json`.
+poor network and for the exact potential. Results go to `benchmarks/results/trust.json`.
 """
 
 import argparse
