@@ -39,3 +39,8 @@ def padded(rows: np.ndarray, count: int) -> Array:
     """`count` rows in float32, the last one repeated."""
     padding = np.repeat(rows[-1:], count - len(rows), axis=0)
     return jnp.asarray(np.concatenate([rows, padding]), jnp.float32)
+
+
+def spread_rows(count: int, most: int) -> np.ndarray:
+    """At most so many row numbers, evenly spread."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)

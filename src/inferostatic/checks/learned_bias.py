@@ -8,9 +8,10 @@ import dataclasses
 
 import numpy as np
 
+from ..chunks import spread_rows
 from ..estimator.estimator import Estimator
 from ..events.events import Events
-from ..inference.likelihood.learned_bias import CERTAIN, TOLERATED
+from ..inference.likelihood.learned_bias import CERTAIN, TOLERATED, count_trusted
 from ..learning.measure_bias import measure_bias
 from .validation_events import suppress_repeated_warnings
 
@@ -42,8 +43,7 @@ class BiasOverTheta:
     def trusted_events(self) -> int:
         """The most observed events for which estimates are not biased, at nine of ten θ."""
         worst = np.max(np.abs(self.bias) + CERTAIN * self.error, axis=1)
-        size = np.quantile(worst, 1 - TOLERATED_PART)
-        return int(min((TOLERATED / max(size, 1e-9)) ** 2, 10**15))
+        return count_trusted(float(np.quantile(worst, 1 - TOLERATED_PART)))
 
     def verdict(self, observed: float) -> str:
         """One of "biased", "not biased" and "cannot be told" for so many observed events."""
@@ -76,7 +76,7 @@ def compute_bias(estimator: Estimator, events: Events) -> BiasOverTheta | None:
     if found is None:
         return None
     inside = np.flatnonzero(estimator.region.contains_theta(np.asarray(events.theta)))
-    rows = inside[np.linspace(0, len(inside) - 1, min(POINTS, len(inside))).astype(int)]
+    rows = inside[spread_rows(len(inside), POINTS)]
     points = np.asarray(events.theta, np.float64)[rows]
     bias, error = np.empty(points.shape), np.empty(points.shape)
     for i, theta in enumerate(points):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..chunks import spread_rows
 from ..serial import known
 from ..weights import effective_size
 from .response_model import (
@@ -103,7 +104,7 @@ def measure_mean(
     if not about_zero:
         first = learn_mean(theta, values, box, degree=degree, free=FREE_DEGREE, weight=weight)
         values = values - first.at(theta)
-    some = np.linspace(0, len(theta) - 1, min(len(theta), SCATTER_EVENTS)).astype(int)
+    some = spread_rows(len(theta), SCATTER_EVENTS)
     scatter = learn_covariance(
         theta[some], values[some], box, degree=SCATTER_DEGREE, weight=weight[some]
     )

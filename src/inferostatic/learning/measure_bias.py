@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..chunks import spread_rows
 from ..estimator.estimator import AbstractEstimator, Estimator
 from ..estimator.measured_mean import FEWEST_EVENTS, measure_mean
 from ..events.events import Events
@@ -81,7 +82,7 @@ def measure_bias(estimator: Estimator, events: Events) -> Estimator:
     require_order(events.x_names, estimator.x_names, "x")
     require_order(events.theta_names, estimator.theta_names, "theta")
     warn_few_effective(events.weight, "the events' weight")
-    rows = np.linspace(0, len(events) - 1, min(len(events), MOST_EVENTS)).astype(np.int64)
+    rows = spread_rows(len(events), MOST_EVENTS)
     estimator.warn_outside(read_rows(events.x, rows))
     found = measure_on_rows(estimator, events, rows)
     if found.score_bias is None:

@@ -186,7 +186,7 @@ def calibrated_fit(
     estimators: Any = likelihood
     if isinstance(likelihood, Likelihood):
         estimators = estimators_of(likelihood, x)
-    calibration = _as_calibration(estimators, events)
+    calibration = as_calibration(estimators, events)
     score = AveragedScore.of(estimators) if calibration is None else calibration.score
     if isinstance(likelihood, Likelihood):
         data = data_of(likelihood)
@@ -231,7 +231,8 @@ def data_of(likelihood: Likelihood) -> ObservedData:
     )
 
 
-def _as_calibration(estimator: Any, events: Any) -> ScoreCalibration | None:  # noqa: ANN401
+def as_calibration(estimator: Any, events: Any) -> ScoreCalibration | None:  # noqa: ANN401
+    """Simulated events with this estimator; refused if they were prepared for another one."""
     if events is None:
         return None
     if not isinstance(events, ScoreCalibration):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...chunks import spread_rows
 from ...estimator.response_model import (
     MeanResponse,
     PolynomialCoordinates,
@@ -201,11 +202,6 @@ def compare_means(score: AveragedScore, data: ObservedData, expected: Expectatio
     """The test of observed events against an expectation."""
     seen = expected.unit @ data.average(score(data.x, expected.anchor))
     return MeanTest(seen, expected.mean, expected.covariance, data)
-
-
-def spread_rows(count: int, most: int) -> np.ndarray:
-    """At most so many row numbers, evenly spread."""
-    return np.linspace(0, count - 1, min(count, most)).astype(int)
 
 
 def _require_events(sets: tuple[Any, ...], score: AveragedScore) -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from ...chunks import spread_rows
 from ...estimator.estimator import Estimator
 from ...streams import Purpose, Stream
 from .averaged_score import AveragedScore
 from .observed_data import ObservedData
-from .score_calibration import spread_rows
 
 #: Observed events by which the first points are compared: enough to find the right neighbourhood.
 EVENTS = 500

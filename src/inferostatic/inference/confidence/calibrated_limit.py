@@ -20,7 +20,7 @@ from ...events.simulate import simulate_at
 from ...inputs import kind_of
 from ...streams import Purpose, Stream
 from ..calibrated.averaged_score import AveragedScore
-from ..calibrated.calibrated_fit import data_of, estimators_of, solve_calibrated
+from ..calibrated.calibrated_fit import as_calibration, data_of, estimators_of, solve_calibrated
 from ..calibrated.mean_test import MeanTest, find_root
 from ..calibrated.nearby_simulation import NearbySimulation, Solution
 from ..calibrated.observed_data import ObservedData
@@ -106,14 +106,14 @@ def calibrate_limit(
         test, notes = _by_simulation(
             simulation, score, data, index, background, seed=seed, progress_bar=progress_bar
         )
-    quiet = test.solve(_start(test, index, background), [index])[0]
+    no_signal = test.solve(_start(test, index, background), [index])[0]
     unbounded = _extend(test, index, background)
-    best = unbounded.solve(quiet)[0]
+    best = unbounded.solve(no_signal)[0]
     # Data as expected where the background looks like a signal of so many standard errors.
-    covariance = unbounded.covariance(quiet)
+    covariance = unbounded.covariance(no_signal)
     step = covariance[:, index] / np.sqrt(covariance[index, index])
-    expected = [_as_expected(unbounded, quiet + band * step) for band in BANDS]
-    curves = CalibratedCurves((unbounded, *expected), quiet, index, method)
+    expected = [_as_expected(unbounded, no_signal + band * step) for band in BANDS]
+    curves = CalibratedCurves((unbounded, *expected), no_signal, index, method)
     return curves, np.clip(best, test.data.low, test.data.high), notes
 
 
@@ -121,10 +121,8 @@ def _read(
     given: Any,  # noqa: ANN401
     score: AveragedScore,
 ) -> tuple[ScoreCalibration | None, NearbySimulation | None]:
-    if isinstance(given, Events):
-        return ScoreCalibration(score.estimators, given), None
-    if isinstance(given, ScoreCalibration):
-        return given, None
+    if isinstance(given, Events | ScoreCalibration):
+        return as_calibration(score.estimators, given), None
     if isinstance(given, NearbySimulation):
         return None, given
     if callable(given):

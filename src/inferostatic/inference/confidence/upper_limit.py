@@ -1,32 +1,27 @@
 """Upper limits of one parameter, observed and expected, by CLs or CLs+b."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...events.simulate import simulate_at
 from ...inputs import (
     Input,
-    as_event_rows,
     as_floats,
-    as_rows,
     as_seed,
-    call_function,
     kind_of,
-    require_finite,
     warn_user,
 )
 from ...progress import progress
-from ...streams import Purpose, Stream
+from ...streams import Purpose
 from ...tables import format_table
-from ...world.simulator import require_simulator
 from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
 from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
-from ..likelihood.model import Channel, DataSets, LikelihoodModel
+from ..likelihood.model import LikelihoodModel
 from ..likelihood.observed_check import judge_observed, judge_result
 from ..likelihood.short_form import of_likelihood
+from .asimov import predict_asimov
 from .asymptotics import BANDS
 from .calibrated_limit import calibrate_limit
 from .limit_curves import (
@@ -38,18 +33,14 @@ from .limit_curves import (
     upper_statistic,
 )
 from .limit_methods import LimitMethod
-from .observed_fit import ObservedFit, fit_data, fit_observed
+from .observed_fit import ObservedFit, fit_observed
 from .toy_fits import ToyFitter
-from .toys import describe_toys, for_each_channel, make_toy_maker
+from .toys import describe_toys, make_toy_maker
 
 #: Values that are scanned first.
 SCANNED = 40
 #: Values that are tested with toys.
 TESTED = 12
-#: An Asimov set of simulated events has this many times the observed events.
-ASIMOV_TIMES = 100
-#: And at least this many events.
-ASIMOV_LEAST = 50_000
 #: Pools of toys are this many times a toy, more than for two-sided tests: a common shift of all
 #: toys moves a one-sided p-value in first order.
 POOL_TIMES = 100
@@ -224,7 +215,7 @@ def _find_plain(asked: _Asked) -> _Found:
     likelihood, model, index, method, threshold, no_signal, scan, seed, show = asked
     observed = fit_observed(likelihood, model)
     background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
-    asimov, notes = _asimov(likelihood, observed, background_theta, method, seed)
+    asimov, notes = predict_asimov(likelihood, observed, background_theta, method, seed)
     asymptotic = AsymptoticCurves(observed, asimov, index, method)
     step = (float(model.high[index]) - no_signal) / SCANNED
     values = no_signal + step * np.arange(1, SCANNED + 1)
@@ -285,72 +276,6 @@ def _above_background(
     lows = model.low.copy()
     lows[index] = value
     return dataclasses.replace(model, low=lows), float(value)
-
-
-def _asimov(
-    likelihood: Likelihood, observed: ObservedFit, theta: np.ndarray, method: LimitMethod, seed: int
-) -> tuple[ObservedFit | None, list[str]]:
-    """The data set that θ predicts, its constraints measured at θ too."""
-    channels, totals = observed.model.channels, [w[0].sum() for w in likelihood.data.weight]
-    expected = [
-        total if channel.rate is None else float(channel.expected(theta)[0])
-        for channel, total in zip(channels, totals, strict=True)
-    ]
-    if method.asimov is not None:
-        sets, notes = _read_asimov(method.asimov, channels, theta), ["Asimov data as given"]
-    elif method.simulator is None or (
-        likelihood.events == 1 and all(channel.rate is None for channel in channels)
-    ):
-        return None, []
-    else:
-        sets, notes = _simulate_asimov(method, likelihood, theta, expected, seed)
-    weights = tuple(
-        np.full((1, len(x)), number / len(x)) for x, number in zip(sets, expected, strict=True)
-    )
-    data = DataSets(tuple(x[None] for x in sets), weights, theta[None])
-    return fit_data(observed.model.measure(theta), data), notes
-
-
-def _read_asimov(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -> list[np.ndarray]:  # noqa: ANN401
-    made: Any = given
-    if callable(given):
-        made = call_function(given, "asimov, a function of θ", theta.copy())
-    every = list(made) if len(channels) > 1 and isinstance(made, list | tuple) else [made]
-    if len(every) != len(channels):
-        raise ValueError(
-            f"asimov must be a list with the data of each of {len(channels)} channels; got "
-            f"{len(every)}."
-        )
-    sets = []
-    for one, channel in zip(every, channels, strict=True):
-        x = as_event_rows(one, channel.x_names, "asimov")
-        x = as_rows(x, "asimov", columns=len(channel.x_names), of="observables")
-        require_finite(x, "asimov", "Give finite observables.")
-        if len(x) == 0:
-            raise ValueError("asimov has no rows; give the event that the background predicts.")
-        sets.append(x)
-    return sets
-
-
-def _simulate_asimov(
-    method: LimitMethod, likelihood: Likelihood, theta: np.ndarray, expected: list[float], seed: int
-) -> tuple[list[np.ndarray], list[str]]:
-    channels = likelihood.model.channels
-    simulators = for_each_channel(method.simulator, channels, "Asimov data need a simulator")
-    sets, shares = [], []
-    for number, (simulator, channel) in enumerate(zip(simulators, channels, strict=True)):
-        require_simulator(simulator)
-        count = max(ASIMOV_LEAST, ASIMOV_TIMES * likelihood.data.x[number].shape[1])
-        thetas = np.repeat(theta[list(channel.indices)][None], count, axis=0)
-        stream = Stream(seed, Purpose.ASIMOV, (number,))
-        names = channel.x_names
-        sets.append(simulate_at(simulator, thetas, stream, x_names=names, progress_bar=False))
-        shares.append(expected[number] / count)
-    note = (
-        f"Asimov data: {sum(map(len, sets)):,} simulated events of weight {max(shares):.3g}; they "
-        f"shift the median expected limit by up to {np.sqrt(max(shares)):.2g} standard errors"
-    )
-    return sets, [note]
 
 
 def _toy_curves(

@@ -7,13 +7,13 @@ At the estimate the learned score has a mean m, where the true one has 0. It mov
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...inputs import warn_user
+from ...weights import effective_size
 from .likelihood import Likelihood
-from .model import Channel
 
 #: A shift of so many standard errors is too much: 95% intervals then cover 94%, 68% ones 66%.
 TOLERATED = 0.3
@@ -30,7 +30,7 @@ class LearnedBias:
         shift: of the estimate by the learned score, shape (d,); 0 for fixed parameters.
         bias: the same in standard errors of the estimate.
         error: of the bias, because it was measured with finitely many events.
-        observed: number of observed events, or the sum of their weights.
+        observed: number of observed events, the effective one where they have weights.
         events: effective number of the events with which the mean score was measured.
     """
 
@@ -59,7 +59,8 @@ class LearnedBias:
     @property
     def trusted_events(self) -> int:
         """Observed events up to which a result like this one is not biased."""
-        return count_trusted(self.bias, self.error, self.observed)
+        worst = float(np.max(np.abs(self.bias) + CERTAIN * self.error))
+        return count_trusted(worst / np.sqrt(self.observed))
 
     @property
     def needed_events(self) -> float:
@@ -97,12 +98,9 @@ class LearnedBias:
         return f"LearnedBias({text} standard errors; {self.verdict})"
 
 
-def count_trusted(bias: np.ndarray, error: np.ndarray, observed: float) -> int:
-    """The largest number of events that are not biased, where `observed` have this bias."""
-    worst = float(np.max(np.abs(bias) + CERTAIN * error, initial=0.0))
-    if not np.isfinite(worst):
-        return 0
-    return int(min(observed * (TOLERATED / max(worst, 1e-9)) ** 2, 10**15))
+def count_trusted(size: float) -> int:
+    """Events that are not biased, where one event has a bias of this size, with its uncertainty."""
+    return int(min((TOLERATED / max(size, 1e-9)) ** 2, 10**15)) if np.isfinite(size) else 0
 
 
 def find_bias(
@@ -115,44 +113,58 @@ def find_bias(
         theta: the estimate, shape (d,).
         covariance: of the estimate, shape (d, d); by default from the likelihood's curvature.
     """
+    groups = _measured_means(likelihood, theta)
+    if groups is None:
+        return None
     dim, free = len(likelihood.names), np.flatnonzero(likelihood.free)
     gradient, spread = np.zeros(dim), np.zeros((dim, dim))
-    scatter, events = np.diag(likelihood.model.constraints.precision), []
-    observed = [float(weight[0].sum()) for weight in likelihood.data.weight]
-    for channel, count in zip(likelihood.model.channels, observed, strict=True):
-        point = theta[list(channel.indices)]
-        found = _average(channel, point)
-        if found is None:
-            return None
-        block = np.ix_(channel.indices, channel.indices)
-        gradient[list(channel.indices)] += count * found.mean
-        spread[block] += count**2 * found.covariance
-        scatter[block] += abs(count) * found.information
-        if channel.rate is not None:
-            expected, slope = channel.rate.value_and_slope(point)
-            scatter[block] += np.outer(slope, slope) / expected
-        events.append(found.events)
+    for group in groups:
+        gradient[group.indices] += group.total * group.mean
+        spread[np.ix_(group.indices, group.indices)] += group.total**2 * group.covariance
     if covariance is None:
         covariance = find_covariance(likelihood, theta)
-    if np.isnan(covariance).any():
-        # At the edge of the region the likelihood need not bend down.
-        covariance = _invert(scatter, free)
+        quoted = covariance
+        if any(likelihood.weighted):
+            # The errors of weighted events are those of their scatter.
+            quoted = covariance @ likelihood.gradient_covariance(theta) @ covariance
+    else:
+        quoted = covariance
     block = np.ix_(free, free)
     shift, bias, error = np.zeros(dim), np.zeros(dim), np.zeros(dim)
     with np.errstate(invalid="ignore", divide="ignore"):
-        unit = np.sqrt(np.diag(covariance)[free])
+        unit = np.sqrt(np.diag(quoted)[free])
         shift[free] = covariance[block] @ gradient[free]
         bias[free] = shift[free] / unit
         error[free] = np.sqrt(np.diag(covariance[block] @ spread[block] @ covariance[block])) / unit
     # Where there is no standard error, nothing is known of the bias either.
     error = np.where(np.isfinite(bias) & np.isfinite(error), error, np.inf)
     bias = np.where(np.isfinite(bias), bias, 0.0)
-    return LearnedBias(likelihood.names, shift, bias, error, sum(observed), min(events))
+    observed = sum(effective_size(weight[0]) for weight in likelihood.data.weight)
+    events = min(group.events for group in groups)
+    return LearnedBias(likelihood.names, shift, bias, error, observed, events)
 
 
 def find_covariance(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
-    """The inverse curvature of −ln L at an estimate, 0 where fixed; NaN where it is no minimum."""
-    return _invert(-likelihood.hessian(theta), np.flatnonzero(likelihood.free))
+    """The inverse curvature of −ln L at an estimate, 0 where fixed.
+
+    At the edge of the region the likelihood need not bend down; then the scatter of the score takes
+    the place of its curvature. NaN where that was not measured.
+    """
+    free = np.flatnonzero(likelihood.free)
+    curvature = _invert(-likelihood.hessian(theta), free)
+    groups = _measured_means(likelihood, theta)
+    if not np.isnan(curvature).any() or groups is None:
+        return curvature
+    information = np.diag(likelihood.model.constraints.precision)
+    for group in groups:
+        block = np.ix_(group.indices, group.indices)
+        information[block] += abs(group.total) * group.information
+    for channel in likelihood.model.channels:
+        if channel.rate is not None:
+            indices = list(channel.indices)
+            expected, slope = channel.rate.value_and_slope(theta[indices])
+            information[np.ix_(indices, indices)] += np.outer(slope, slope) / expected
+    return _invert(information, free)
 
 
 def judge_bias(
@@ -176,38 +188,60 @@ def judge_bias(
     return found, f"learned bias: {found.describe()}"
 
 
-class _MeanScore(NamedTuple):
-    """Of one event of a channel: mean, its covariance, the score's own, and the events for it."""
+class _MeasuredScore(NamedTuple):
+    """The score of one event by some estimators: mean, its covariance, and the score's own.
 
+    indices: of the parameters; total: sum of the weights of the events that they are applied to;
+    events: effective number of those that the mean was measured with.
+    """
+
+    indices: list[int]
+    total: float
     mean: np.ndarray
     covariance: np.ndarray
     information: np.ndarray
     events: float
 
 
-def _average(channel: Channel, theta: np.ndarray) -> _MeanScore | None:
-    """The mean over the estimators; None where one was not measured."""
-    known = [one.score_bias for one in channel.estimators if one.score_bias is not None]
-    if len(known) < len(channel.estimators):
-        return None
-    means, covariances = zip(*(bias(theta) for bias in known), strict=True)
-    return _MeanScore(
-        np.mean(means, axis=0),
-        # Each was measured with events of its own.
-        np.sum(covariances, axis=0) / len(known) ** 2,
-        np.mean([bias.covariance(theta) for bias in known], axis=0),
-        sum(bias.events for bias in known),
-    )
+def _measured_means(likelihood: Likelihood, theta: np.ndarray) -> list[_MeasuredScore] | None:
+    """One for each set of estimators; None where the mean of one was not measured.
+
+    Channels with the same estimators have the same error of the mean, which is not averaged out.
+    """
+    counts: dict[tuple[Any, ...], float] = {}
+    for channel, weight in zip(likelihood.model.channels, likelihood.data.weight, strict=True):
+        key = (channel.estimators, channel.indices)
+        counts[key] = counts.get(key, 0.0) + float(weight[0].sum())
+    found = []
+    for (estimators, indices), count in counts.items():
+        known = [one.score_bias for one in estimators if one.score_bias is not None]
+        if len(known) < len(estimators):
+            return None
+        point = theta[list(indices)]
+        means, covariances = zip(*(bias(point) for bias in known), strict=True)
+        found.append(
+            _MeasuredScore(
+                list(indices),
+                count,
+                np.mean(means, axis=0),
+                # Each estimator was measured with events of its own.
+                np.sum(covariances, axis=0) / len(known) ** 2,
+                np.mean([bias.covariance(point) for bias in known], axis=0),
+                sum(bias.events for bias in known),
+            )
+        )
+    return found
 
 
 def _invert(precision: np.ndarray, free: np.ndarray) -> np.ndarray:
     """The inverse in the free parameters, NaN where it is not positive definite."""
     covariance = np.zeros_like(precision)
     block = np.ix_(free, free)
-    if len(free) and np.isfinite(precision[block]).all():
+    covariance[block] = np.nan
+    if np.isfinite(precision[block]).all():
         values = np.linalg.eigvalsh(precision[block])
-        positive = values[0] > 1e-12 * values[-1]
-        covariance[block] = np.linalg.inv(precision[block]) if positive else np.nan
+        if np.all(values > 1e-12 * np.max(values, initial=0.0)):
+            covariance[block] = np.linalg.inv(precision[block])
     return covariance
 
 
