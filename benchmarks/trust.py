@@ -64,6 +64,7 @@ MODELS: Final = {
 }
 
 
+@functools.cache
 def kept(name: str) -> ist.Estimator:
     """A trained estimator, kept in `.cache`."""
     path = CACHE / f"trust-{name}.isn"
@@ -92,13 +93,14 @@ def measured(name: str) -> ist.Estimator:
 
 
 def limits_of(
-    likelihood: ist.Likelihood, calibration: ist.ScoreCalibration, lowest: float, highest: float
+    likelihood: ist.Likelihood, calibration: ist.ScoreCalibration, lowest: float
 ) -> dict[str, float]:
     """Observed limits by CLs and CLs+b; the expected ones are left out, which takes most time."""
     found = {}
     for method in (ist.CLs(calibration=calibration), ist.CLsb(calibration=calibration)):
         curves, _, _ = calibrate_limit(likelihood, 0, method, lowest, seed=0, progress_bar=False)
         alone = type(curves)(curves.tests[:1], curves.background, 0, method)
+        highest = float(curves.tests[0].data.high[0])
         found[method.name] = float(alone.find_limits(1 - LEVEL, highest)[0])
     return found
 
@@ -111,7 +113,7 @@ def one_signal(number: int) -> dict[str, Any]:
     likelihood = ist.Likelihood(kept("poor-signal"), x, fixed=fixed)
     return {
         "true": mu,
-        **limits_of(likelihood, signal_calibration("poor-signal", 100_000), 0.0, 2.5),
+        **limits_of(likelihood, signal_calibration("poor-signal", 400_000), 0.0),
     }
 
 
@@ -120,7 +122,7 @@ def one_dirichlet(number: int) -> dict[str, Any]:
     theta = rng.uniform(2.0, 3.0, size=3)
     x = TOY(np.tile(theta, (DIRICHLET_EVENTS, 1)), rng)
     likelihood = ist.Likelihood(kept("poor-dirichlet"), x)
-    return {"true": theta[0], **limits_of(likelihood, dirichlet_calibration(), 0.5, 5.0)}
+    return {"true": theta[0], **limits_of(likelihood, dirichlet_calibration(), 0.5)}
 
 
 def one_bias(task: tuple[str, int]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from inferostatic.estimator.response_model import (
 )
 from inferostatic.inference.calibrated.mean_test import MeanTest
 from inferostatic.inference.calibrated.observed_data import ObservedData
+from inferostatic.inference.calibrated.third_moment import ThirdMoment
 from inferostatic.polynomials import list_degrees
 
 SLOPES = np.array([[2.0, 0.5], [-0.3, 1.0]])
@@ -163,3 +164,16 @@ def test_a_fixed_parameter_gives_the_conditional_fit() -> None:
     assert test.profile(theta + [0.01, 0], [0, 1], theta) == pytest.approx(
         1e-4 / conditional, rel=1e-3
     )
+
+
+def test_the_skewness_of_an_estimate() -> None:
+    """Statistics that are exponential: θ̂ = S⁻¹ t̄ has the third moment 2 Σ (S⁻¹)³ / n²."""
+    cubes = np.zeros((1, 2, 2, 2))
+    cubes[0, [0, 1], [0, 1], [0, 1]] = 2.0
+    third = ThirdMoment(PolynomialCoordinates(np.zeros(2), np.zeros((2, 0))), cubes)
+    test = dataclasses.replace(linear(), third_moment=third)
+    inverse = np.linalg.inv(SLOPES)
+    for j in range(2):
+        exact = 2 * np.sum(inverse[j] ** 3) / np.sum(inverse[j] ** 2) ** 1.5 / np.sqrt(400)
+        assert test.skewness(np.zeros(2), j) == pytest.approx(exact, rel=1e-6)
+        assert linear().skewness(np.zeros(2), j) == 0

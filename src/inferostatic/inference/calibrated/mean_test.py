@@ -16,6 +16,7 @@ import numpy as np
 
 from ...estimator.response_model import MeanResponse, SmoothCovariance
 from .observed_data import ObservedData
+from .third_moment import ThirdMoment
 
 #: Slopes that count as none, as a part of the largest, in units of the errors and bounds.
 FLATTEST = 1e-6
@@ -32,12 +33,14 @@ class MeanTest:
         mean: of the statistics as a function of θ, with its error.
         covariance_of: one event's statistics, as a function of θ.
         data: the events, with bounds that fix a parameter where they are equal, and constraints.
+        third_moment: of one event's statistics; without it they count as symmetric.
     """
 
     observed: np.ndarray
     mean: MeanResponse
     covariance_of: SmoothCovariance
     data: ObservedData
+    third_moment: ThirdMoment | None = None
 
     @property
     def free(self) -> list[int]:
@@ -146,18 +149,31 @@ class MeanTest:
         width = self.data.high - self.data.low
         return np.where(np.isfinite(width), width, 1 + np.abs(theta))
 
-    def signed_root(self, theta: np.ndarray, index: int) -> float:
+    def signed_root(self, theta: np.ndarray, index: int) -> tuple[np.ndarray, float]:
         """The root of χ² of one parameter at its value in θ, positive above the best fit.
 
-        The others are profiled. The best fit is found with the errors at the tested value, because
-        it is there that the test must hold.
+        The others are profiled; all of them come first. The best fit is found with the errors at
+        the tested value, because it is there that the test must hold.
         """
         point = self.solve(theta, [index])[0]
         root = np.linalg.cholesky(self.errors(point))
         best = self._least_squares(point, self.free, root)
         squares = [np.sum(np.square(self.residual(at, root))) for at in (point, best)]
         size = np.sqrt(max(float(squares[0] - squares[1]), 0.0))
-        return float(np.copysign(size, point[index] - best[index]))
+        return point, float(np.copysign(size, point[index] - best[index]))
+
+    def skewness(self, theta: np.ndarray, index: int) -> float:
+        """Of the estimate of one parameter, where θ is true.
+
+        That of a number of events is none: its part of χ² is a likelihood ratio.
+        """
+        if self.third_moment is None:
+            return 0.0
+        response = self.response(theta)[index]
+        root = np.linalg.cholesky(self.errors(theta))
+        direction = np.linalg.solve(root.T, response[: len(root)])
+        third = self.third_moment(theta, direction) * np.sum(self.data.share**3)
+        return float(third / np.sum(response**2) ** 1.5)
 
     def profile(self, theta: np.ndarray, fixed: Sequence[int], best: np.ndarray) -> float:
         """χ² with some parameters fixed at θ, above that of the best."""

@@ -22,6 +22,7 @@ from ...weights import warn_few_effective
 from .averaged_score import AveragedScore
 from .mean_test import MeanTest
 from .observed_data import ObservedData
+from .third_moment import ThirdMoment, learn_third_moment
 
 #: Highest degree of the mean over the whole region.
 DEGREE = 6
@@ -51,13 +52,14 @@ FEWEST_EVENTS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """Mean and covariance of statistics t = unit · score(x; anchor).
+    """Moments of statistics t = unit · score(x; anchor).
 
     Attributes:
         anchor: θ at which scores are taken.
         unit: brings their scatter near the anchor to one, shape (d, d).
         mean: of t at each θ.
         covariance: of t at each θ.
+        third_moment: of t at each θ.
         theta, x: simulated events near the anchor, from which it was learned.
     """
 
@@ -65,6 +67,7 @@ class Expectation:
     unit: np.ndarray
     mean: MeanResponse
     covariance: SmoothCovariance
+    third_moment: ThirdMoment
     theta: np.ndarray
     x: np.ndarray
 
@@ -128,11 +131,9 @@ class ScoreCalibration:
         count = int(_choose_part(theta, white, weight) * len(theta))
         theta, white, weight = theta[:count], white[:count], weight[:count]
         mean = learn_mean(theta, white, _box(theta), degree=DEGREE, weight=weight)
-        theta_near, left = theta[near], scattered @ unit.T - mean.at(theta[near])
-        covariance = learn_covariance(
-            theta_near, left, _box(theta_near), degree=SCATTER_DEGREE, weight=weight[near]
-        )
-        return Expectation(anchor, unit, mean, covariance, theta, x[:count])
+        left = scattered @ unit.T - mean.at(theta[near])
+        scatter = _learn_scatter(theta[near], left, weight[near], SCATTER_DEGREE)
+        return Expectation(anchor, unit, mean, *scatter, theta, x[:count])
 
     def expectation_between(
         self, low: np.ndarray, high: np.ndarray, anchor: np.ndarray
@@ -141,22 +142,21 @@ class ScoreCalibration:
         theta, x, weight = self.rows
         width = np.maximum(self.score.high - self.score.low, np.finfo(float).tiny)
         away = np.sum(np.square((np.clip(theta, low, high) - theta) / width), axis=1)
-        count = min(max(int(np.sum(away == 0)), RANGE_EVENTS), len(theta), MOST_EVENTS)
-        order = np.argsort(away, kind="stable")[:count]
+        order = np.argsort(away, kind="stable")[:MOST_EVENTS]
+        inside = min(max(int(np.sum(away == 0)), RANGE_EVENTS), len(order))
         theta, x, weight = theta[order], x[order], weight[order]
         score = self._score_unseen(order, x, anchor)
-        some = spread_rows(count, SCATTER_EVENTS)
+        some = spread_rows(inside, SCATTER_EVENTS)
         scattered = score[some] if len(self.events) == 1 else self.score(x[some], anchor)
         unit = _find_unit(theta[some], scattered, weight[some])
-        mean = learn_mean(theta, score @ unit.T, _box(theta), degree=DEGREE, weight=weight)
-        covariance = learn_covariance(
-            theta[some],
-            scattered @ unit.T - mean.at(theta[some]),
-            _box(theta[some]),
-            degree=LOCAL_SCATTER_DEGREE,
-            weight=weight[some],
-        )
-        return Expectation(anchor, unit, mean, covariance, theta, x)
+        white = score @ unit.T
+        # Events beyond the box hold the mean at its edges.
+        count = max(int(_choose_part(theta, white, weight, inside) * len(theta)), inside)
+        theta, white, weight = theta[:count], white[:count], weight[:count]
+        mean = learn_mean(theta, white, _box(theta), degree=DEGREE, weight=weight)
+        left = scattered @ unit.T - mean.at(theta[some])
+        scatter = _learn_scatter(theta[some], left, weight[some], LOCAL_SCATTER_DEGREE)
+        return Expectation(anchor, unit, mean, *scatter, theta, x[:count])
 
     def _score_unseen(self, rows: np.ndarray, x: np.ndarray, anchor: np.ndarray) -> np.ndarray:
         """Each event's score by the estimator that was not trained on it, or by all of them."""
@@ -192,16 +192,30 @@ def learn_nearby(
     white = scores @ unit.T
     mean = learn_mean(theta, white, coordinates, degree=LOCAL_DEGREE, free=free)
     some = spread_rows(len(theta), SCATTER_EVENTS)
-    covariance = learn_covariance(
-        theta[some], white[some] - mean.at(theta[some]), coordinates, degree=LOCAL_SCATTER_DEGREE
+    left = white[some] - mean.at(theta[some])
+    scatter = _learn_scatter(
+        theta[some], left, np.ones(len(left)), LOCAL_SCATTER_DEGREE, coordinates
     )
-    return Expectation(anchor, unit, mean, covariance, theta, x)
+    return Expectation(anchor, unit, mean, *scatter, theta, x)
 
 
 def compare_means(score: AveragedScore, data: ObservedData, expected: Expectation) -> MeanTest:
     """The test of observed events against an expectation."""
     seen = expected.unit @ data.average(score(data.x, expected.anchor))
-    return MeanTest(seen, expected.mean, expected.covariance, data)
+    return MeanTest(seen, expected.mean, expected.covariance, data, expected.third_moment)
+
+
+def _learn_scatter(
+    theta: np.ndarray,
+    left: np.ndarray,
+    weight: np.ndarray,
+    degree: int,
+    coordinates: PolynomialCoordinates | None = None,
+) -> tuple[SmoothCovariance, ThirdMoment]:
+    """Second and third moments of statistics minus their mean."""
+    coordinates = _box(theta) if coordinates is None else coordinates
+    covariance = learn_covariance(theta, left, coordinates, degree=degree, weight=weight)
+    return covariance, learn_third_moment(theta, left, coordinates, weight)
 
 
 def _require_events(sets: tuple[Any, ...], score: AveragedScore) -> None:
@@ -248,17 +262,19 @@ def _find_unit(theta: np.ndarray, score: np.ndarray, weight: np.ndarray) -> np.n
     return (vectors / np.sqrt(size)) @ vectors.T
 
 
-def _choose_part(theta: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
-    """The part of the events, nearest first, that predicts left-out ones near the anchor best."""
-    testing = slice(1, NEAR_EVENTS + 1, 2)
+def _choose_part(
+    theta: np.ndarray, values: np.ndarray, weight: np.ndarray, near: int = NEAR_EVENTS
+) -> float:
+    """The part of the events, nearest first, that predicts left-out ones of the nearest best."""
+    testing = slice(1, near + 1, 2)
     losses = []
     for part in PARTS:
         count = int(part * len(theta[::2]))
-        if count < NEAR_EVENTS // 2:
+        if count < near // 2:
             break
-        near = slice(0, 2 * count, 2)
-        box = _box(theta[near])
-        mean = learn_mean(theta[near], values[near], box, degree=DEGREE, weight=weight[near])
+        rows = slice(0, 2 * count, 2)
+        box = _box(theta[rows])
+        mean = learn_mean(theta[rows], values[rows], box, degree=DEGREE, weight=weight[rows])
         left = values[testing] - mean.at(theta[testing])
         losses.append(0.5 * float(weight[testing] @ np.sum(np.square(left), axis=1)))
     best = int(np.argmin(losses)) if losses else 0
