@@ -217,6 +217,9 @@ def test_the_scatter_takes_the_place_of_a_curvature_that_is_not_positive() -> No
     # The scatter of one event is known to some 2% by 20,000 events.
     np.testing.assert_allclose(np.diag(found), [1 / 400, 1 / 500], rtol=0.1)
     assert abs(found[0, 1]) < 0.1 * found[1, 1]
+    # One of 1/0.03² bends one direction down and leaves the other up.
+    mixed = find_covariance(ist.Likelihood(estimator, x, constraints={b: (0.0, 0.03)}), theta)
+    np.testing.assert_allclose(np.diag(mixed), [1 / 400, 1 / (400 + 0.03**-2)], rtol=0.1)
     held = find_covariance(constrained.fix(**{b: -0.1}), theta)
     np.testing.assert_allclose(held, [[1 / 400, 0], [0, 0]], rtol=0.1)
     halves = ist.Likelihood(estimator, x, weight=np.full(400, 0.5))
