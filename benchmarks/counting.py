@@ -47,9 +47,9 @@ class PyhfProfile:
     """−2 ln λ(μ) of one event by pyhf's fits."""
 
     def __init__(self, x: np.ndarray) -> None:
-        import pyhf
+        from pyhf.infer import mle
 
-        self._fit, self._data = pyhf.infer.mle, np.asarray(x, float).tolist()
+        self._fit, self._data = mle, np.asarray(x, float).tolist()
         self.theta, best = self._fit.fit(
             self._data, model(), par_bounds=BOUNDS, return_fitted_val=True
         )
@@ -74,12 +74,14 @@ class PyhfProfile:
         """The observed CLs by asymptotic formulae, as pyhf has it."""
         import pyhf
 
-        return float(pyhf.infer.hypotest(mu, self._data, model(), test_stat="qtilde"))
+        found: Any = pyhf.infer.hypotest(mu, self._data, model(), test_stat="qtilde")
+        return float(found)
 
     def limit(self, *, level: float = 0.95) -> float:
         """The upper limit of μ: where CLs falls to 1 − level."""
         target, high = np.log(1 - level), PRIOR.support[1][0]
-        return brentq(lambda mu: np.log(self.cls(mu)) - target, 0.2, high, xtol=1e-3)
+        found: Any = brentq(lambda mu: np.log(self.cls(mu)) - target, 0.2, high, xtol=1e-3)
+        return float(found)
 
 
 class LearnedProfile:

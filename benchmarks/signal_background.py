@@ -5,7 +5,7 @@ Background: the mass is exponential with τ = 60 between 50 and 200, the angle B
 Beta(3, 2), and 40 μ events are expected. All masses are scaled by 1 + 0.02 ν.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy import optimize, special
@@ -63,7 +63,8 @@ def exact_expected_limit(events: int = EVENTS) -> float:
         each = np.log((BACKGROUND + SIGNAL * mu * ratio) / (BACKGROUND + SIGNAL * mu))
         return float(2 * special.ndtr(-np.sqrt(-2 * events * np.sum(measure * each))))
 
-    return float(optimize.brentq(lambda mu: cls(mu) - 0.05, 0.01, 4.0))  # pyright: ignore[reportArgumentType]
+    found: Any = optimize.brentq(lambda mu: cls(mu) - 0.05, 0.01, 4.0)
+    return float(found)
 
 
 def weighted_events(seed: int = 0, of_background: int = 200, of_signal: int = 44) -> ist.Events:

@@ -114,3 +114,15 @@ def test_what_a_calibration_cannot_be_is_refused() -> None:
     method = ist.CLs(calibration=normal)
     with pytest.raises(ValueError, match="scan holds values to test with toys"):
         ist.upper_limit(WRONG, x, NAME, method, background=0.0, scan=[0.1, 0.2])
+
+
+def test_a_calibration_of_another_estimator_is_refused() -> None:
+    x, events = observed(0.1), stored(5000)
+    other = exact_normal(tilt=0.4)
+    for estimators in (other, [other, WRONG]):
+        method = ist.CLs(calibration=ist.ScoreCalibration(estimators, events))
+        with pytest.raises(ValueError, match="made for another estimator; make one for this"):
+            ist.upper_limit(WRONG, x, NAME, method, background=0.0)
+    own = ist.CLs(calibration=ist.ScoreCalibration(WRONG, events))
+    found = ist.upper_limit(WRONG, x, NAME, own, background=0.0)
+    assert found.observed == pytest.approx(exact_limit(float(x.mean()), cls=True), rel=0.2)
