@@ -278,8 +278,8 @@ def gradient_error(
     """The largest difference of the gradient from finite ones, relative to its length."""
     with float64():
         models = (in_float64(estimator.model),)
-    samples = (EventTerms(models, rows, reference=against) for rows in (x, reference))
-    loss = CrossEntropy(*samples, np.ones(len(x)), np.ones(len(reference)))
+    samples = [EventTerms(models, rows, reference=against) for rows in (x, reference)]
+    loss = CrossEntropy(samples, [np.ones(len(x)), np.ones(len(reference))])
     steps = 1e-4 * np.eye(len(theta))
 
     def value(theta: np.ndarray) -> float:

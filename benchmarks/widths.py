@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 import inferostatic as ist
+from inferostatic.streams import Purpose, Stream
 from inferostatic.supervision.kernels import AbstractKernel
 from inferostatic.supervision.quadrature import Approximation, draw_standard, kernel_sum, merge
 from record import RESULTS, made
@@ -110,11 +111,10 @@ def law_of(problem: Problem, kernel: AbstractKernel, n: int, *, seed: int) -> La
     rng = np.random.default_rng(seed)
     theta = problem.prior.sample(n, seed=seed)
     total = kernel_sum(kernel, problem.prior.dim)
-    # A stream of its own: keys of the plain seed would tie the displacements to θ.
-    u = draw_standard(kernel, n, problem.prior.dim, seed=(seed, 9))
+    u = draw_standard(kernel, n, problem.prior.dim, stream=Stream(seed, Purpose.CHOOSE_WIDTH, (9,)))
     x = problem.toy(theta + u * total.widths, rng)
     score = problem.toy.score(x, theta)
-    points = total.displacements(1, seed=(seed,))[0] * total.widths
+    points = total.displacements(1, stream=Stream(seed, Purpose.CHOOSE_WIDTH))[0] * total.widths
     parts = []
     for start in range(0, n, 10_000):
         rows = slice(start, start + 10_000)
