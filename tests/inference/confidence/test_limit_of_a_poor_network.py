@@ -35,7 +35,7 @@ def test_the_plain_limit_warns_and_the_calibrated_one_holds(poor: ist.Estimator)
         plain = ist.upper_limit(likelihood(measured), "mu", ist.CLsb())
     assert plain.bias is not None
     assert plain.bias.biased
-    calibration = sb.slice_events(200_000, 2.5, seed=5)
+    calibration = sb.slice_events(400_000, 1.5, seed=5)
     limit = ist.upper_limit(likelihood(poor), "mu", ist.CLs(calibration=calibration))
     # A poor network may only weaken it.
     assert 0.95 * SIMULATED < limit.expected[2] < 1.5 * EXACT
