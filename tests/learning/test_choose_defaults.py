@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.learning.defaults import weight_decay
 from inferostatic.learning.defaults.trials import describe_choice, find_first_within_error
 from inferostatic.learning.defaults.weight_decay import SHRINKS, set_shrink
 from inferostatic.learning.training.best_epoch import is_clearly_better
@@ -74,16 +75,67 @@ def test_what_was_given_is_not_tried(events: ist.Events) -> None:
     assert fitted.training.weight_decay == 0.01
 
 
-@pytest.mark.slow
-def test_a_part_of_many_events_is_enough_for_the_choice(
+def test_networks_as_good_as_the_best_are_the_ensemble(
     events: ist.Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(weight_decay, "WITHIN", 1e9)
+    monkeypatch.setattr(weight_decay, "HOPELESS", 1e9)
+    fitted: Any = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
+    assert fitted.members == len(SHRINKS)
+    assert fitted.history.train_loss.shape == (6, len(SHRINKS))
+    assert "so all of these are members" in fitted.history.choices[1]
+    # Each began elsewhere.
+    first, *others = np.asarray(fitted.model.network.layers[1].weight)
+    assert all(np.abs(first - other).max() > 0.01 for other in others)
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 3,000 events were many."""
     monkeypatch.setattr("inferostatic.learning.defaults.trials.TRY_ALL", 1000)
+
+
+@pytest.mark.usefixtures("many")
+def test_many_events_are_tried_shortly(events: ist.Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferostatic.learning.defaults.trials.TRY_SHORTLY", 2000)
     monkeypatch.setattr("inferostatic.learning.defaults.trials.TRY_ON", 500)
-    fitted = ist.fit(events, network=NETWORK, training=TRYING, members=1, seed=1)
-    assert len(fitted.history.choices) == 2
+    fitted = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
+    features, decay = fitted.history.choices
+    assert "(500 events, 1 epochs each," in features
+    assert decay.startswith("weight decay: ")
     assert fitted.members == 1
     assert len(fitted.history.train_loss) == 6
+
+
+class MovingPeak:
+    """A narrow peak at θ, which a sum of few products cannot follow; or a normal distribution."""
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return theta + self.width * rng.standard_normal(theta.shape)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize(("width", "towers"), [(1.0, True), (0.003, False)])
+def test_the_kind_of_network_is_chosen_by_many_events(width: float, towers: bool) -> None:  # noqa: FBT001
+    events = ist.simulate(MovingPeak(width), PRIOR, 20_000, seed=1, progress_bar=False)
+    training = ist.Training(epochs=8, batch_size=128, choose=True, progress_bar=False)
+    fitted: Any = ist.fit(events, training=training, seed=1)
+    assert isinstance(fitted.architecture.network, ist.TwoTower) == towers
+    assert fitted.history.choices[1].startswith("network and weight decay: ")
+
+
+def test_a_decay_that_only_becomes_worse_ends_the_trials(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weight_decay, "HOPELESS", -1e9)
+    fitted = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
+    # The first is always its own best; the second ends it.
+    assert "e^1.6" in fitted.history.choices[1]
+    assert "e^0.5" not in fitted.history.choices[1]
 
 
 def test_too_few_held_out_events_decide_nothing(events: ist.Events) -> None:

@@ -76,20 +76,27 @@ def test_the_untried_decay_falls_with_the_length_and_is_never_strong() -> None:
     assert decays[-1] != decays[0]
 
 
-def test_members_are_several_where_events_are_few_and_nothing_is_in_a_hurry() -> None:
-    members = [choose_members(events, ist.Training()) for events in EVENTS]
-    assert members == sorted(members, reverse=True)
-    assert members[0] > members[-1] == 1
-    assert choose_members(1000, ist.Training(epochs=3)) == 1
-    assert choose_members(1000, ist.Training(epochs=3, choose=True)) == members[1]
+def test_effort_is_more_work() -> None:
+    efforts = [0.1, 0.5, 1.0, 2.0, 4.0, 10.0]
+    plans = [complete(10_000, ist.Training(effort=effort)) for effort in efforts]
+    steps = [plan[1] for plan in plans]
+    assert steps == sorted(steps)
+    assert steps[0] / steps[2] == pytest.approx(np.sqrt(0.1), rel=0.05)
+    assert steps[4] / steps[2] == pytest.approx(2, rel=0.05)
+    members = [choose_members(ist.Training(effort=effort)) for effort in efforts]
+    assert members == sorted(members)
+    assert members[2] == 1 < members[-1]
+    assert not wants_trials(ist.Training(effort=0.1))
+    assert wants_trials(ist.Training(effort=0.1, choose=True))
+    with pytest.raises(ValueError, match="effort must be a finite number above 0"):
+        ist.Training(effort=0)
 
 
-def test_networks_grow_wider_with_events_and_deeper_where_these_are_few() -> None:
+def test_networks_grow_wider_with_events() -> None:
     widths, blocks = zip(*(choose_network_size(n) for n in EVENTS), strict=True)
     assert list(widths) == sorted(widths)
-    assert list(blocks) == sorted(blocks, reverse=True)
     assert widths[0] < widths[-1]
-    assert blocks[0] > blocks[-1]
+    assert len(set(blocks)) == 1
 
 
 @pytest.mark.parametrize("events", [200, 100_000])

@@ -452,7 +452,7 @@ def test_adam_is_adam() -> None:
         weight_decay=0.1,
     )
     weights, decays = np.array([1.0, -2.0]), np.array([1.0, 0.0])
-    optimiser = training.optimiser(10, jnp.asarray(decays, jnp.float32))
+    optimiser = training.adam.build(10, jnp.asarray(decays, jnp.float32))
     found = jnp.asarray(weights, jnp.float32)
     memory = optimiser.init(found)
     m, v = np.zeros(2), np.zeros(2)

@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 import inferostatic as ist
 from inferostatic.learning.dataset.examples import Examples
 from inferostatic.learning.methods import AbstractMethod
-from inferostatic.learning.training.steps import Job, fix_records, mean_losses
+from inferostatic.learning.training.steps import Job, fix_records, member_losses
 from inferostatic.models.potential import PotentialModel
 
 PRIOR = ist.Uniform([-1.0, 0.5], [1.0, 2.0])
@@ -65,7 +65,7 @@ def make_job(method: AbstractMethod, events: ist.Events) -> tuple[Job, jax.Array
     model = NETWORK.build(shapes, key=jax.random.key(3))
     assert isinstance(model, PotentialModel)
     weights, _ = ravel_pytree(eqx.filter(model.network, eqx.is_inexact_array))
-    job = Job(model, method, supply.distribution, ist.Training(epochs=1), 1)
+    job = Job(model, method, supply.distribution, ist.Training(epochs=1).adam, 1)
     examples = Examples(
         features=supply.rows.x,
         weight=jnp.asarray(supply.weight, jnp.float32),
@@ -130,7 +130,7 @@ def test_every_method_counts_weights(name):
     trial.assert_same(signed, trial.chosen(everything, np.where(everything == 2, 0.0, 1.0)))
 
     # The mean loss that is shown and validated counts them in the same way.
-    mean = mean_losses(trial.job, trial.weights[None], heavy)
+    mean = np.mean(member_losses(trial.job, trial.weights[None], heavy), axis=1)
     np.testing.assert_allclose(mean, [losses.sum() / (3 * trial.number)], rtol=1e-5)
 
     # So does the weight that a record brings.

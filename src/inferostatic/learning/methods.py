@@ -250,7 +250,7 @@ def DCTR(reference: Input | Events) -> Method:
 
 def KCE(
     candidates: AbstractKernel | AbstractCandidates | Independent | None = None,
-    number: int = 15,
+    number: int = 7,
     *,
     latent: bool = False,
 ) -> Method:

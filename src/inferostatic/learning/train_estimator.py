@@ -32,10 +32,9 @@ from .centring import centre_after_training
 from .dataset.build import build_dataset
 from .dataset.dataset import AbstractDataset
 from .defaults.choose import Defaults, choose_defaults, complete_training
-from .defaults.sizes import choose_members
 from .draw import Records
 from .measure_bias import choose_test_rows, measure_on_rows
-from .methods import AbstractMethod
+from .methods import AbstractMethod, Method
 from .training.checks import check_targets
 from .training.members import (
     LearningProblem,
@@ -79,8 +78,7 @@ def train_estimator(
     problem = LearningProblem(choice.method, dataset, split, options.seed)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
     defaults = _resolve_defaults(problem, architecture, options)
-    initial = _initialise(problem, defaults, options)
-    trained = _train(problem, initial, defaults)
+    trained = _train(problem, defaults, options)
     history = dataclasses.replace(
         trained.history,
         choices=(*choice.reasons, *defaults.reasons),
@@ -116,14 +114,21 @@ def _resolve_defaults(
 ) -> Defaults:
     """A started fit keeps its features; nothing is tried out for it."""
     if options.start is None:
-        return choose_defaults(problem, architecture, options.training)
+        open_network = options.network is None and isinstance(problem.method, Method)
+        return choose_defaults(
+            problem,
+            architecture,
+            options.training,
+            members=options.members,
+            open_network=open_network,
+        )
     count = len(problem.split.train)
     complete = complete_training(options.training, len(problem.dataset), count)
     model = options.start.model
     reasons = ()
     if isinstance(model, PotentialModel) and model.centring is not None:
         reasons = ("started without the function of θ by which the estimator was centred",)
-    return Defaults(architecture, complete, reasons)
+    return Defaults(architecture, complete, reasons, missing=0)
 
 
 def _initialise(problem: LearningProblem, defaults: Defaults, options: FitOptions) -> InitialModel:
@@ -132,22 +137,23 @@ def _initialise(problem: LearningProblem, defaults: Defaults, options: FitOption
     if start is not None:
         template, weights = extract_weights(with_centring(start.model, None))
         return InitialModel(template, start.shapes, weights)
-    members = options.members
-    if members is None:
-        members = choose_members(len(problem.dataset), options.training)
+    first = 0 if defaults.ready is None else defaults.ready.members
     shapes = problem.dataset.learn_shapes(defaults.architecture, problem.split.train)
-    keys = [derive_member_key(options.seed, member) for member in range(members)]
+    keys = [derive_member_key(options.seed, first + j) for j in range(defaults.missing)]
     template, weights = draw_weights(defaults.architecture, shapes, keys)
-    # The network that won the trials is the first member.
-    return InitialModel(template, shapes, weights if defaults.ready is None else weights[1:])
+    return InitialModel(template, shapes, weights)
 
 
-def _train(problem: LearningProblem, initial: InitialModel, defaults: Defaults) -> TrainedModel:
+def _train(problem: LearningProblem, defaults: Defaults, options: FitOptions) -> TrainedModel:
     """Train the members that are not trained yet."""
-    ready, training, weights = defaults.ready, defaults.training, initial.weights
-    if ready is not None and len(weights) == 0:
+    ready, training = defaults.ready, defaults.training
+    if ready is not None and defaults.missing == 0:
         return ready
-    decay = jnp.full(len(weights), training.weight_decay) if training.weight_decay else None
+    initial = _initialise(problem, defaults, options)
+    weights = initial.weights
+    decay = None
+    if training.weight_decay:
+        decay = jnp.full(len(weights), training.weight_decay, jnp.float32)
     task = problem.build_task(initial.template, [initial.shapes.x_features], training, decay)
     check_targets(task)
     result = train_members(task, weights)

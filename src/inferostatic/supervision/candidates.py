@@ -101,7 +101,7 @@ class CandidateSets(AbstractStoredSupervision):
     """Records of K+1 exchangeable candidates, the true one first."""
 
     candidates: AbstractCandidates
-    number: int = eqx.field(static=True, default=15)
+    number: int = eqx.field(static=True, default=7)
 
     def __check_init__(self) -> None:
         """At least one other candidate."""

@@ -7,19 +7,21 @@ from ...models.features.features import Automatic
 from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training
 from .features import choose_features
-from .sizes import set_length
-from .trials import FEWEST_VALIDATION_EVENTS, Trials, select_trial_events, wants_trials
-from .weight_decay import choose_weight_decay, set_shrink, set_untried_decay
+from .network import list_networks
+from .sizes import choose_members, set_length
+from .trials import FEWEST_VALIDATION_EVENTS, Trials, plan_trials, wants_trials
+from .weight_decay import choose_by_short_trials, set_untried_decay, train_all_decays
 
 
 @dataclasses.dataclass(frozen=True)
 class Defaults:
-    """What was chosen, in words why, and a network trained so already, if there is one."""
+    """What was chosen, in words why, members trained so already, and how many are still missing."""
 
     architecture: AbstractArchitecture
     training: Training
     reasons: tuple[str, ...] = ()
     ready: TrainedModel | None = None
+    missing: int = 1
 
 
 def complete_training(training: Training, events: int, training_events: int) -> Training:
@@ -28,32 +30,43 @@ def complete_training(training: Training, events: int, training_events: int) -> 
 
 
 def choose_defaults(
-    problem: LearningProblem, architecture: AbstractArchitecture, training: Training
+    problem: LearningProblem,
+    architecture: AbstractArchitecture,
+    training: Training,
+    *,
+    members: int | None = None,
+    open_network: bool = False,
 ) -> Defaults:
-    """The architecture with its features, and the training with its weight decay."""
+    """The architecture with its features, and the training with its weight decay.
+
+    With few events, networks of every decay are trained to the end, and those that validation
+    cannot tell from the best are the ensemble. With many, short trainings decide, also between
+    networks where none was given, and one network is trained.
+    """
     split = problem.split
     complete = complete_training(training, len(problem.dataset), len(split.train))
+    wanted = choose_members(training) if members is None else members
     open_features = isinstance(architecture.x_features, Automatic)
     open_decay = training.weight_decay is None
     possible = wants_trials(training) and len(split.validation) >= FEWEST_VALIDATION_EVENTS
     if not possible or not (open_features or open_decay):
-        return Defaults(architecture, complete)
-    trials = _plan_trials(problem, training)
-    reasons, ready = [], None
+        return Defaults(architecture, complete, missing=wanted)
+    part, on_all = plan_trials(problem)
+    count = len(part.split.train)
+    plan = complete if on_all else complete_training(training, count, count)
+    trials = Trials(part, plan, on_all)
+    reasons = []
     if open_features:
         architecture, reason = choose_features(trials, architecture)
         reasons.append(reason)
-    if open_decay:
-        choice = choose_weight_decay(trials, architecture)
-        complete = set_shrink(complete, choice.shrink, len(split.train))
-        ready = choice.ready
-        reasons.append(choice.reason)
-    return Defaults(architecture, complete, tuple(reasons), ready)
-
-
-def _plan_trials(problem: LearningProblem, training: Training) -> Trials:
-    part = select_trial_events(problem)
-    count = len(part.split.train)
-    on_all = count == len(problem.split.train)
-    plan = complete_training(training, len(problem.dataset) if on_all else count, count)
-    return Trials(part, plan, on_all)
+    if not open_decay:
+        return Defaults(architecture, complete, tuple(reasons), missing=wanted)
+    if on_all:
+        tried = train_all_decays(trials, architecture, members)
+        ready, chosen = tried.ready, dataclasses.replace(complete, weight_decay=tried.decay)
+        missing = 0 if members is None else max(members - ready.members, 0)
+        return Defaults(architecture, chosen, (*reasons, tried.reason), ready, missing)
+    networks = list_networks(architecture) if open_network else [architecture]
+    choice = choose_by_short_trials(trials, networks)
+    chosen = choice.set_decay(complete, len(split.train))
+    return Defaults(choice.architecture, chosen, (*reasons, choice.reason), missing=wanted)

@@ -1,6 +1,7 @@
 """The default features, by trials: the preferred ones unless others are clearly better."""
 
 import dataclasses
+import time
 
 import numpy as np
 
@@ -8,11 +9,11 @@ from ...models.architecture import AbstractArchitecture
 from ...models.features.feature_map import Affine
 from ...models.features.features import AbstractFeatures, Natural, Quantile, Standardised
 from ..training.members import MemberSetting
-from .trials import CLEARLY, Trials, describe_choice, find_first_within_error
+from .trials import CLEARLY, Trials, describe_choice, describe_cost, find_first_within_error
 from .weight_decay import DEFAULT_SHRINK, set_shrink
 
 #: Part of the epochs for which features are tried.
-PART = 0.25
+PART = 0.125
 #: Nats by which other features must be better as well: in a short training some only learn faster.
 WORTH = 0.01
 
@@ -21,16 +22,15 @@ def choose_features(
     trials: Trials, architecture: AbstractArchitecture
 ) -> tuple[AbstractArchitecture, str]:
     """The architecture with its features, and the choice in words."""
-    training = trials.shorten(PART)
+    began, training = time.perf_counter(), trials.shorten(PART)
     kinds = _list_candidates(trials.x)
-    decay = (
-        set_shrink(training, DEFAULT_SHRINK, len(trials.problem.split.train)).weight_decay or 0.0
-    )
+    decay = set_shrink(training, DEFAULT_SHRINK, trials.events).weight_decay or 0.0
     settings = [MemberSetting(kind, decay) for kind in kinds]
     tried = trials.run(architecture, training, settings, "features")
     losses = np.concatenate([one.event_losses for one in tried])
     best = find_first_within_error(losses, CLEARLY, WORTH)
     reason = describe_choice("features", [type(kind).__name__ for kind in kinds], losses, best)
+    reason = f"{reason} {describe_cost(trials, training, began)}"
     return dataclasses.replace(architecture, x_features=kinds[best]), reason
 
 

@@ -1,11 +1,11 @@
-"""Short trainings in which open settings are tried, and how the best is distinguished from chance.
+"""Trainings in which open settings are tried, and how the best is distinguished from chance.
 
-Candidates are trained side by side in one compiled batch, for a shorter time and, where events are
-many, on a part of them. All are judged on the same validation events with the same candidate sets,
-so differences between them are far less noisy than the losses themselves.
+All are judged on the same validation events with the same candidate sets, so differences between
+them are far less noisy than the losses themselves.
 """
 
 import dataclasses
+import time
 
 import numpy as np
 
@@ -13,14 +13,18 @@ from ...models.architecture import AbstractArchitecture
 from ..training.members import LearningProblem, MemberSetting, TrainedModel, train_side_by_side
 from ..training.options import Training
 
-#: Events up to which candidates are trained on all of them.
+#: Events up to which networks of every weight decay are trained to the end on all of them.
 TRY_ALL = 15_000
-#: Training events that they get where there are more.
-TRY_ON = 10_000
+#: Events up to which short trials use all of them.
+TRY_SHORTLY = 150_000
+#: Training events that short trials get where there are more, or where they are in files.
+TRY_ON = 30_000
 #: Validation events below which no difference is significant.
 FEWEST_VALIDATION_EVENTS = 20
 #: Standard errors by which a candidate must be better to displace one that is preferred.
 CLEARLY = 3.0
+#: Effort below which nothing is tried.
+LEAST_EFFORT = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,19 +33,24 @@ class Trials:
 
     Attributes:
         problem: the fit's, with all events or a part of them.
-        training: whose epochs are taken, or a part of them.
-        on_all: whether these are all events, so that the best candidate can be kept.
+        training: for so many events, with the default decay.
+        to_the_end: whether candidates are trained as the fit itself, so that they can be kept.
     """
 
     problem: LearningProblem
     training: Training
-    on_all: bool
+    to_the_end: bool
 
     @property
     def x(self) -> np.ndarray:
         """Observables of the training events."""
         train = self.problem.split.train
         return self.problem.dataset.x[train.some(len(train))]
+
+    @property
+    def events(self) -> int:
+        """Number of training events."""
+        return len(self.problem.split.train)
 
     def shorten(self, part: float) -> Training:
         """The training with a part of its epochs."""
@@ -62,16 +71,18 @@ class Trials:
 
 def wants_trials(training: Training) -> bool:
     """Whether open settings are chosen by trying them out."""
-    return training.epochs is None if training.choose is None else training.choose
+    if training.choose is not None:
+        return training.choose
+    return training.epochs is None and training.effort >= LEAST_EFFORT
 
 
-def select_trial_events(problem: LearningProblem) -> LearningProblem:
-    """The events that candidates are tried on; those for validation stay as they are."""
+def plan_trials(problem: LearningProblem) -> tuple[LearningProblem, bool]:
+    """The events that candidates are tried on, and whether they are trained to the end."""
     dataset, split = problem.dataset, problem.split
-    if len(dataset) <= TRY_ALL and dataset.in_memory:
-        return problem
+    if len(dataset) <= TRY_SHORTLY and dataset.in_memory:
+        return problem, len(dataset) <= TRY_ALL
     part, split = dataset.select(split.train.some(TRY_ON), split.validation)
-    return dataclasses.replace(problem, dataset=part, split=split)
+    return dataclasses.replace(problem, dataset=part, split=split), False
 
 
 def find_first_within_error(losses: np.ndarray, errors: float, worth: float = 0.0) -> int:
@@ -79,9 +90,14 @@ def find_first_within_error(losses: np.ndarray, errors: float, worth: float = 0.
 
     Candidates come in the order of preference, and `losses` are those of the same events.
     """
+    return int(find_within_error(losses, errors, worth)[0])
+
+
+def find_within_error(losses: np.ndarray, errors: float, worth: float = 0.0) -> np.ndarray:
+    """All candidates that are so near to the lowest loss, in their order."""
     best = int(np.argmin(losses.mean(axis=1)))
     excess, error = find_excess_and_error(losses, best)
-    return int(np.flatnonzero(excess <= np.maximum(errors * error, worth))[0])
+    return np.flatnonzero(excess <= np.maximum(errors * error, worth))
 
 
 def find_excess_and_error(losses: np.ndarray, best: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,3 +116,9 @@ def describe_choice(what: str, names: list[str], losses: np.ndarray, best: int) 
         if j != best
     )
     return f"{what}: {names[best]}; validation loss of the others, relative to it: {others}"
+
+
+def describe_cost(trials: Trials, training: Training, began: float) -> str:
+    """What trials cost, in words."""
+    seconds = time.perf_counter() - began
+    return f"({trials.events:,} events, {training.epochs} epochs each, {seconds:.1f} s in all)"

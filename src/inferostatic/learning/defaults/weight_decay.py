@@ -1,40 +1,69 @@
 """The default weight decay: by trials where they are made, otherwise from the number of steps.
 
-What weight decay does is measured by how far it would shrink an idle weight in the whole training,
-so that one value serves trainings of any length.
+What weight decay does is measured by how far it would shrink an idle weight in a whole training,
+e^shrink. In a shorter training the decay itself, per unit of learning rate, stays the same: that is
+what decides how large weights become.
 """
 
 import dataclasses
+import time
 
 import numpy as np
 
-from ...models.architecture import AbstractArchitecture
-from ..training.members import MemberSetting, TrainedModel
+from ...models.architecture import AbstractArchitecture, Potential
+from ...models.networks.two_tower import TwoTower
+from ..training.members import MemberSetting, TrainedModel, join_members, runs_one_by_one
 from ..training.options import Training, count_steps
-from .trials import CLEARLY, Trials, describe_choice, find_first_within_error
+from .trials import (
+    Trials,
+    describe_choice,
+    describe_cost,
+    find_excess_and_error,
+    find_first_within_error,
+    find_within_error,
+)
 
-#: e-folds by which an idle weight shrinks during training: what is tried, from weak to strong.
-SHRINKS = (0.15, 1.3, 4.0)
+#: e-folds by which an idle weight shrinks during training: what is tried with few events, from
+#: weak to strong. Sharp structures need the weakest, many parameters and few events the strongest.
+SHRINKS = (0.15, 0.5, 1.6, 4.0)
+#: What is tried shortly with many events, the preferred first.
+FEWER_SHRINKS = (2.3, 0.6)
+#: That of two towers, which hardly depend on it.
+TOWER_SHRINK = 0.5
 #: e-folds taken where nothing is tried.
 DEFAULT_SHRINK = 1.3
 #: The strongest decay of all, per unit of learning rate.
 LARGEST_DECAY = 1.0
 #: The strongest decay that is taken without having been tried.
 LARGEST_UNTRIED_DECAY = 0.1
-#: Part of the epochs for which decays are tried on a part of the events. On all events they are
-#: trained to the end, because too little decay shows only there, and the best of them is kept.
-PART = 0.5
-#: Standard errors within which the strongest decay is preferred, where all events are trained on.
+#: Part of the epochs for which decays and networks are tried shortly.
+PART = 0.25
+#: Standard errors within which a loss counts as the best.
 WITHIN = 1.0
+#: Standard errors by which a weaker decay must be worse for still weaker ones to be left out.
+HOPELESS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
-class DecayChoice:
-    """The decay as a number of e-folds, in words why, and a network trained with it already."""
+class TriedDecays:
+    """Networks that validation cannot tell from the best, and the decay of the strongest."""
 
+    decay: float
+    reason: str
+    ready: TrainedModel
+
+
+@dataclasses.dataclass(frozen=True)
+class ShortChoice:
+    """An architecture, the decay as a number of e-folds, and in words why."""
+
+    architecture: AbstractArchitecture
     shrink: float
     reason: str
-    ready: TrainedModel | None
+
+    def set_decay(self, training: Training, training_events: int) -> Training:
+        """The whole training with this decay."""
+        return set_shrink(training, self.shrink, training_events)
 
 
 def set_shrink(training: Training, shrink: float, training_events: int) -> Training:
@@ -52,29 +81,81 @@ def set_untried_decay(training: Training, training_events: int) -> Training:
     return dataclasses.replace(training, weight_decay=min(decay, LARGEST_UNTRIED_DECAY))
 
 
-def choose_weight_decay(trials: Trials, architecture: AbstractArchitecture) -> DecayChoice:
-    """The decay by the loss on validation events."""
-    shrinks, errors, part = _list_candidates(trials)
-    training = trials.shorten(part)
-    count = len(trials.problem.split.train)
-    settings = [
-        MemberSetting(
-            architecture.x_features, set_shrink(training, shrink, count).weight_decay or 0.0
-        )
-        for shrink in shrinks
-    ]
-    tried = trials.run(architecture, training, settings, "weight decay")
+def train_all_decays(
+    trials: Trials, architecture: AbstractArchitecture, members: int | None
+) -> TriedDecays:
+    """Train a network for every decay; keep those as good as the best, or the first of them.
+
+    Latent information makes targets so precise that the best is simply taken.
+    """
+    began, training = time.perf_counter(), trials.training
+    shrinks = SHRINKS[::-1]
+    # Members of an ensemble begin apart; one that is followed by others is the first of them.
+    starts = range(len(shrinks)) if members is None else [0] * len(shrinks)
+    settings = [_setting(trials, architecture, *each) for each in zip(shrinks, starts, strict=True)]
+    tried = _try_while_hopeful(trials, architecture, settings)
     losses = np.concatenate([one.event_losses for one in tried])
-    best = find_first_within_error(losses, errors)
-    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
-    reason = describe_choice("weight decay", names, losses, best)
-    return DecayChoice(shrinks[best], reason, tried[best] if trials.on_all else None)
+    errors = 0.0 if trials.problem.dataset.reads_latent else WITHIN
+    kept = find_within_error(losses, errors)
+    kept = kept if members is None else kept[:1]
+    ready = tried[kept[0]]
+    for j in kept[1:]:
+        ready = join_members(ready, tried[j])
+    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks[: len(tried)]]
+    reason = describe_choice("weight decay", names, losses, int(kept[0]))
+    if len(kept) > 1:
+        others = ", ".join(f"e^{shrinks[j]:g}" for j in kept[1:])
+        reason += f"; as good as the best are {others} too, so all of these are members"
+    reason = f"{reason} {describe_cost(trials, training, began)}"
+    return TriedDecays(settings[kept[0]].weight_decay, reason, ready)
 
 
-def _list_candidates(trials: Trials) -> tuple[tuple[float, ...], float, float]:
-    """Shrinks in the order of preference, standard errors that it is worth, part of the epochs."""
-    if not trials.on_all:
-        others = [shrink for shrink in SHRINKS if shrink != DEFAULT_SHRINK]
-        return (DEFAULT_SHRINK, *others), CLEARLY, PART
-    # Latent information makes targets so precise that the best is simply taken.
-    return SHRINKS[::-1], 0.0 if trials.problem.dataset.reads_latent else WITHIN, 1.0
+def _try_while_hopeful(
+    trials: Trials, architecture: AbstractArchitecture, settings: list[MemberSetting]
+) -> list[TrainedModel]:
+    """Train one after another, from strong to weak decay, until it only becomes worse.
+
+    All at once where that takes no longer.
+    """
+    if not runs_one_by_one():
+        return trials.run(architecture, trials.training, settings, "weight decay")
+    tried: list[TrainedModel] = []
+    for j, setting in enumerate(settings, 1):
+        what = f"weight decay, {j} of {len(settings)}"
+        tried += trials.run(architecture, trials.training, [setting], what)
+        losses = np.concatenate([one.event_losses for one in tried])
+        excess, error = find_excess_and_error(losses, int(np.argmin(losses.mean(axis=1))))
+        if excess[-1] > HOPELESS * error[-1]:
+            break
+    return tried
+
+
+def choose_by_short_trials(
+    trials: Trials, architectures: list[AbstractArchitecture]
+) -> ShortChoice:
+    """The network and its decay by the loss on validation events after a short training."""
+    began, training = time.perf_counter(), trials.shorten(PART)
+    candidates, names, losses = [], [], []
+    for architecture in architectures:
+        towers = isinstance(architecture, Potential) and isinstance(architecture.network, TwoTower)
+        shrinks = (TOWER_SHRINK,) if towers and len(architectures) > 1 else FEWER_SHRINKS
+        settings = [_setting(trials, architecture, shrink) for shrink in shrinks]
+        tried = trials.run(architecture, training, settings, "network and weight decay")
+        losses += [one.event_losses for one in tried]
+        candidates += [(architecture, shrink) for shrink in shrinks]
+        kind = "two towers, " if towers else "residual network, " if len(architectures) > 1 else ""
+        names += [f"{kind}shrinking by e^{shrink:g}" for shrink in shrinks]
+    every = np.concatenate(losses)
+    best = find_first_within_error(every, WITHIN)
+    what = "network and weight decay" if len(architectures) > 1 else "weight decay"
+    reason = describe_choice(what, names, every, best)
+    architecture, shrink = candidates[best]
+    return ShortChoice(architecture, shrink, f"{reason} {describe_cost(trials, training, began)}")
+
+
+def _setting(
+    trials: Trials, architecture: AbstractArchitecture, shrink: float, start: int = 0
+) -> MemberSetting:
+    """The decay of a whole training, whatever the length of the trial."""
+    decay = set_shrink(trials.training, shrink, trials.events).weight_decay or 0.0
+    return MemberSetting(architecture.x_features, decay, start)

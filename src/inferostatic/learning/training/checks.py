@@ -22,11 +22,17 @@ def check_targets(task: Task) -> None:
     """Draw targets once before training, and name the rows where they are not finite."""
     if task.examples.has_fixed_records:
         return
-    index = np.arange(min(len(task.examples), CHECKED_TARGETS))
-    drawn = draw_records(task, index, Purpose.TARGET_RECORDS)
-    good = np.ones(len(drawn), bool)
-    for leaf in jax.tree.leaves(drawn.records):
-        good &= finite_rows(np.asarray(leaf))
+    count = min(len(task.examples), CHECKED_TARGETS)
+    # As many at a time as validate, whose program is then compiled already.
+    size = len(task.split.validation) or count
+    good = np.ones(-(-count // size) * size, bool)
+    for start in range(0, count, size):
+        rows = slice(start, start + size)
+        index = np.minimum(np.arange(start, start + size), count - 1)
+        drawn = draw_records(task, index, Purpose.TARGET_RECORDS, start // size)
+        for leaf in jax.tree.leaves(drawn.records):
+            good[rows] &= finite_rows(np.asarray(leaf))
+    good = good[:count]
     if not good.all():
         raise TrainingError(
             f"the targets of {task.job.method} are NaN or infinite in {bad_rows(good)}; check the "

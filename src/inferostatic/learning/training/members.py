@@ -41,13 +41,25 @@ class TrainedModel:
     history: History
     event_losses: np.ndarray
 
+    @property
+    def members(self) -> int:
+        """How many."""
+        return len(self.event_losses)
+
 
 @dataclasses.dataclass(frozen=True)
 class MemberSetting:
-    """What may differ between networks trained in one compiled batch."""
+    """What may differ between networks that are trained by one compiled program.
+
+    Attributes:
+        features: of x.
+        weight_decay: per unit of learning rate.
+        start: number of the member whose initial weights are taken.
+    """
 
     features: AbstractFeatures
     weight_decay: float
+    start: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +83,8 @@ class LearningProblem:
         bare = eqx.tree_at(lambda m: m.x_features, template, IdentityMap())
         steps = count_steps(training, len(self.split.train))
         distribution = self.dataset.distribution
-        job = Job(bare, self.method, distribution, training, steps, decay, len(maps) > 1)
-        return Task(job, self.dataset.examples(maps), self.split, self.seed)
+        job = Job(bare, self.method, distribution, training.adam, steps, decay, len(maps) > 1)
+        return Task(job, training, self.dataset.examples(maps), self.split, self.seed)
 
 
 def train_side_by_side(
@@ -83,13 +95,21 @@ def train_side_by_side(
     *,
     title: str,
 ) -> list[TrainedModel]:
-    """One network for each setting, from the same initial weights and on the same batches."""
+    """One network for each setting, on the same batches."""
+    if runs_one_by_one() and len(settings) > 1:
+        # The program that trains one network serves for all, and for the fit itself.
+        each = [
+            train_side_by_side(problem, architecture, training, [one], title=f"{title}, {j} of {n}")
+            for n in (len(settings),)
+            for j, one in enumerate(settings, 1)
+        ]
+        return [trained for (trained,) in each]
     kinds = list(dict.fromkeys(setting.features for setting in settings))
     choices = [dataclasses.replace(architecture, x_features=kind) for kind in kinds]
     learned = [problem.dataset.learn_shapes(one, problem.split.train) for one in choices]
     shapes = [learned[kinds.index(setting.features)] for setting in settings]
-    key = derive_member_key(problem.seed, 0)
-    template, weights = draw_weights(architecture, shapes[0], [key] * len(settings))
+    keys = [derive_member_key(problem.seed, setting.start) for setting in settings]
+    template, weights = draw_weights(architecture, shapes[0], keys)
     maps = [s.x_features for s in shapes] if len(kinds) > 1 else [shapes[0].x_features]
     decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
     task = problem.build_task(template, maps, training, decay)
@@ -107,6 +127,11 @@ def train_side_by_side(
         model = insert_weights(own, result.weights[one])
         trained.append(TrainedModel(model, shape, history, result.event_losses[one]))
     return trained
+
+
+def runs_one_by_one() -> bool:
+    """Whether several networks take as long side by side as one after another."""
+    return jax.default_backend() == "cpu"
 
 
 def join_members(first: TrainedModel, others: TrainedModel) -> TrainedModel:

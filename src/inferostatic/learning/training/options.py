@@ -9,12 +9,14 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array
 
 from ...inputs import as_count, as_flag, as_number, kind_of
 from ...serial import known
 
 #: Bounds of the numbers of a training: outside them Adam diverges or divides by zero.
 BOUNDS: Mapping[str, Mapping[str, float]] = {
+    "effort": {"above": 0},
     "learning_rate": {"above": 0},
     "weight_decay": {"least": 0},
     "clip": {"above": 0},
@@ -30,15 +32,15 @@ class AbstractSchedule(eqx.Module):
     """How the learning rate changes during training."""
 
     @abc.abstractmethod
-    def over(self, peak: float, steps: int) -> optax.Schedule:
-        """The learning rate at each of `steps` steps."""
+    def over(self, peak: float, steps: int | Array) -> optax.Schedule:
+        """The learning rate at each of `steps` steps, a number that compiled programs share."""
 
 
 @known
 class Constant(AbstractSchedule):
     """The same learning rate throughout."""
 
-    def over(self, peak: float, steps: int) -> optax.Schedule:
+    def over(self, peak: float, steps: int | Array) -> optax.Schedule:
         """Constant."""
         del steps
         return optax.constant_schedule(peak)
@@ -61,12 +63,17 @@ class Cosine(AbstractSchedule):
         for name in ("final", "warm_up"):
             as_number(getattr(self, name), name, least=0, most=1)
 
-    def over(self, peak: float, steps: int) -> optax.Schedule:
+    def over(self, peak: float, steps: int | Array) -> optax.Schedule:
         """Up, then down."""
-        rise = min(max(int(self.warm_up * steps), 1), max(steps - 1, 1))
-        return optax.warmup_cosine_decay_schedule(
-            peak / 10, peak, rise, max(steps, rise + 1), peak * self.final
-        )
+        rise = jnp.clip(jnp.floor(self.warm_up * steps), 1, jnp.maximum(steps - 1, 1))
+        fall = jnp.maximum(steps - rise, 1)
+
+        def rate(count: Any) -> Array:  # noqa: ANN401
+            up = 0.1 + 0.9 * count / rise
+            part = 0.5 * (1 + jnp.cos(jnp.pi * jnp.clip((count - rise) / fall, 0, 1)))
+            return peak * jnp.where(count < rise, up, self.final + (1 - self.final) * part)
+
+        return rate
 
 
 @known
@@ -78,6 +85,9 @@ class Training:
     steps and larger batches.
 
     Attributes:
+        effort: how much work the defaults below may cost, 1 by default. 0.1 is a quick look: one
+            network, trained for a third of the time, and nothing is tried out. 4 trains three
+            networks where one is the default, each for twice the time.
         epochs: passes over the training events.
         batch_size: events in one step.
         learning_rate: of Adam, at its peak.
@@ -93,8 +103,9 @@ class Training:
         keep_best: return the weights of the best epoch by validation loss where it is better than
             the last one by more than two standard errors, and otherwise the last: the lowest of
             many noisy losses is low by chance.
-        choose: try out features and weight decay, where they were not given, on shorter trainings
-            and take the best by validation loss. None does so unless `epochs` is given.
+        choose: try out features, weight decay and, with many events, the kind of network, where
+            they were not given, and take the best by validation loss. None does so unless `epochs`
+            is given or the effort is small.
         centre: subtract a function of θ alone, found on all events, so that the mean score at every
             θ is 0, as it must be. None does so after training by KCE on more than 30,000 events,
             unless `epochs` is given.
@@ -102,6 +113,7 @@ class Training:
         progress_bar: force the display on or off.
     """
 
+    effort: float = 1.0
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float = 5e-3
@@ -142,8 +154,27 @@ class Training:
         """Plain numbers in place of NumPy's, which files and messages show as they are."""
         object.__setattr__(self, name, value)
 
-    def optimiser(
-        self, steps: int, decays: jnp.ndarray | None
+    @property
+    def adam(self) -> "Adam":
+        """The part of the settings that a compiled step depends on."""
+        return Adam(
+            self.learning_rate, self.schedule, self.clip, self.beta1, self.beta2, self.epsilon
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Adam:
+    """The optimiser of a training; the attributes are those of `Training`."""
+
+    learning_rate: float
+    schedule: AbstractSchedule
+    clip: float | None
+    beta1: float
+    beta2: float
+    epsilon: float
+
+    def build(
+        self, steps: int | Array, decays: Array | None
     ) -> optax.GradientTransformationExtraArgs:
         """Adam on one flat vector of weights.
 
@@ -166,7 +197,7 @@ def count_steps(training: Training, training_events: int) -> int:
     return training.epochs * math.ceil(training_events / batch)
 
 
-def _decay(decays: jnp.ndarray) -> optax.GradientTransformationExtraArgs:
+def _decay(decays: Array) -> optax.GradientTransformationExtraArgs:
     """Decay towards zero, with a strength given at every update."""
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:  # noqa: ANN401

@@ -21,20 +21,23 @@ from ...models.potential import AbstractModel
 from ...supervision.supervision import ThetaDistribution
 from ..dataset.examples import Examples
 from ..methods import AbstractMethod
-from .options import Training
+from .options import Adam
 
 #: Validation events evaluated at a time, to bound the memory.
 VALIDATION_CHUNK = 2048
 
 
 class Job(eqx.Module):
-    """What is being trained and how: everything the loop needs besides data and weights."""
+    """What is being trained and how: everything a step needs besides data and weights.
+
+    The number of steps and the decay are arrays, so that trainings of any length share a program.
+    """
 
     model: AbstractModel
     method: AbstractMethod
     distribution: ThetaDistribution | None
-    training: Training = eqx.field(static=True)
-    total_steps: int = eqx.field(static=True)
+    adam: Adam = eqx.field(static=True)
+    total_steps: Int[Array, ""] = eqx.field(converter=jnp.asarray)
     decay: Float[Array, " members"] | None = None
     own_features: bool = eqx.field(static=True, default=False)
 
@@ -50,10 +53,10 @@ class Job(eqx.Module):
     def optimiser(self) -> optax.GradientTransformationExtraArgs:
         """Built inside the trace, so that equal settings share one compilation."""
         if self.decay is None:
-            return self.training.optimiser(self.total_steps, None)
+            return self.adam.build(self.total_steps, None)
         arrays = eqx.filter(self.model.network, eqx.is_inexact_array)
         matrices = jax.tree.map(lambda a: jnp.full(a.shape, float(a.ndim > 1)), arrays)
-        return self.training.optimiser(self.total_steps, ravel_pytree(matrices)[0])
+        return self.adam.build(self.total_steps, ravel_pytree(matrices)[0])
 
     def losses(self, arrays: Any, examples: Examples) -> Float[Array, " batch"]:  # noqa: ANN401
         """Weighted loss of each example."""
@@ -196,9 +199,15 @@ def supervise_examples(
     return Examples(examples.features, examples.weight, records, None)
 
 
-@eqx.filter_jit
 def fix_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
     """Examples with records that stay the same for the whole run."""
+    # Without the model and the decay, so that all networks share a program.
+    bare = eqx.tree_at(lambda j: (j.model, j.decay), job, (None, None), is_leaf=lambda a: a is None)
+    return _fix_records(bare, examples, key)
+
+
+@eqx.filter_jit
+def _fix_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
     return supervise_examples(job, examples, jnp.arange(len(examples)), key)
 
 
@@ -221,14 +230,6 @@ def member_losses(
 
     losses = jax.lax.map(chunk, index)
     return jnp.moveaxis(losses, 0, 1).reshape(len(weights), -1)[:, :count]
-
-
-@eqx.filter_jit
-def mean_losses(
-    job: Job, weights: Float[Array, "members parameters"], examples: Examples
-) -> Float[Array, " members"]:
-    """Mean weighted loss of each member."""
-    return jnp.mean(member_losses(job, weights, examples), axis=1)
 
 
 @eqx.filter_jit

@@ -16,7 +16,7 @@ from ...streams import Purpose, Stream
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
-from .steps import Job, State, compile_steps, fix_records, initial_state, mean_losses
+from .steps import Job, State, compile_steps, fix_records, initial_state, member_losses
 from .stopping import StoppingRule
 from .validation import Task, draw_validation, find_event_losses
 
@@ -61,7 +61,7 @@ class TrainingResult:
 
 def train_members(task: Task, weights: Array, *, title: str | None = None) -> TrainingResult:
     """Train all members, each from its row of `weights`."""
-    training = task.job.training
+    training = task.training
     assert training.epochs is not None
     validation = draw_validation(task)
     epoch = _plan_epochs(task, members=len(weights))
@@ -91,7 +91,7 @@ def _begin(job: Job, weights: Array) -> Run:
 
 
 def _plan_epochs(task: Task, *, members: int) -> Epoch:
-    training = task.job.training
+    training = task.training
     assert training.batch_size is not None
     batch = min(training.batch_size, len(task.split.train))
     orders = None if training.shared_batches else members
@@ -104,14 +104,15 @@ def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) 
     state, train_loss = _train_epoch(task, run.state, epoch)
     loss = np.full(len(train_loss), np.nan)
     if validation is not None:
-        loss = np.asarray(mean_losses(task.job, state.weights, validation), np.float64)
+        each = np.asarray(member_losses(task.job, state.weights, validation), np.float64)
+        loss = each.mean(axis=1)
     seconds = time.perf_counter() - began
     number = epoch.number + 1
     good = np.isfinite(train_loss) & (np.isfinite(loss) | (validation is None))
     if not good.all():
         member = int(np.flatnonzero(~good)[0])
         raise_bad_loss(task, run.state.weights, epoch=number, member=member)
-    keep_best = validation is not None and task.job.training.keep_best
+    keep_best = validation is not None and task.training.keep_best
     return Run(
         state=state,
         best=run.best.update(state.weights, loss, number, keep_best=keep_best),

@@ -8,6 +8,7 @@ from jaxtyping import Array
 from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
+from .options import Training
 from .steps import Job, fix_records, member_losses
 
 #: Records (candidate sets, pairs, …) over all validation events by which finished members are
@@ -22,24 +23,27 @@ class Task:
     """What is trained on what: a job, its examples, their split, and the seed of all randomness."""
 
     job: Job
+    training: Training
     examples: AbstractExampleSource
     split: Split
     seed: int
 
 
-def draw_validation(task: Task, times: int = 1) -> Examples | None:
-    """The validation events, each `times` with records of its own that never change."""
+def draw_validation(task: Task, number: int = 0) -> Examples | None:
+    """The validation events, with records that never change; each number gives others."""
     index = task.split.validation
-    if len(index) == 0:
-        return None
-    return draw_records(task, index if task.examples.has_fixed_records else np.tile(index, times))
+    return None if len(index) == 0 else draw_records(task, index, number=number)
 
 
 def draw_records(
-    task: Task, index: np.ndarray, purpose: Purpose = Purpose.VALIDATION_RECORDS
+    task: Task,
+    index: np.ndarray,
+    purpose: Purpose = Purpose.VALIDATION_RECORDS,
+    number: int = 0,
 ) -> Examples:
     """The examples at `index` with records from a random stream of their own."""
-    return fix_records(task.job, task.examples.take(index), Stream(task.seed, purpose).key())
+    key = Stream(task.seed, purpose).key(number)
+    return fix_records(task.job, task.examples.take(index), key)
 
 
 def find_event_losses(task: Task, weights: list[Array]) -> list[np.ndarray]:
@@ -51,7 +55,11 @@ def find_event_losses(task: Task, weights: list[Array]) -> list[np.ndarray]:
     times = 1
     if not task.examples.has_fixed_records:
         times = max(1, min(FINAL_RECORDS // len(task.split.validation), FINAL_RECORDS_EACH))
-    validation = draw_validation(task, times)
-    assert validation is not None
-    losses = [np.asarray(member_losses(task.job, w, validation), np.float64) for w in weights]
-    return [loss.reshape(len(loss), times, -1).mean(axis=1) for loss in losses]
+    # One after another, by the programs that were compiled for the epochs' own validation.
+    losses = [np.zeros((len(w), len(task.split.validation))) for w in weights]
+    for number in range(times):
+        validation = draw_validation(task, number)
+        assert validation is not None
+        for sums, w in zip(losses, weights, strict=True):
+            sums += np.asarray(member_losses(task.job, w, validation), np.float64) / times
+    return losses
