@@ -183,20 +183,21 @@ def ring_case(toy, box):
     def radius_and_centre(x, theta):
         return np.linalg.norm(x[:, :2], axis=1), np.linalg.norm(theta, axis=1)
 
-    def height(theta):
-        return stats.norm(theta[:, 0] ** 2, toy.height_width)
+    def height(x, theta):
+        return (x[:, 2] - theta[:, 0] ** 2) / toy.height_width
 
     def log_prob(x, theta):
         # scipy's folded normal is the absolute value of a normal number.
         r, centre = radius_and_centre(x, theta)
         log_radius = stats.foldnorm.logpdf(r, centre / toy.width, scale=toy.width)
-        return log_radius - np.log(2 * np.pi * r) + height(theta).logpdf(x[:, 2])
+        log_height = stats.norm.logpdf(height(x, theta)) - np.log(toy.height_width)
+        return log_radius - np.log(2 * np.pi * r) + log_height
 
     def to_uniform(x, theta):
         r, centre = radius_and_centre(x, theta)
         radius = stats.foldnorm.cdf(r, centre / toy.width, scale=toy.width)
         angle = np.arctan2(x[:, 1], x[:, 0]) / (2 * np.pi) % 1
-        return np.stack([radius, angle, height(theta).cdf(x[:, 2])], axis=1)
+        return np.stack([radius, angle, stats.norm.cdf(height(x, theta))], axis=1)
 
     return Case(toy, box, log_prob, to_uniform)
 
@@ -204,16 +205,16 @@ def ring_case(toy, box):
 def many_parameters_case(dim, observables):
     mixing = np.random.default_rng(5).normal(size=(observables, dim)) / 3
 
-    def noise(theta):
+    def noise(x, theta):
         means = [row @ theta.T + np.tanh(other @ theta.T) / 2 for row, other in rows]
-        return stats.norm(np.stack(means, axis=1))
+        return x - np.stack(means, axis=1)
 
     rows = list(zip(mixing, mixing[::-1], strict=True))
     return Case(
         ManyParameters(dim=dim, observables=observables),
         ([-2.0] * dim, [2.0] * dim),
-        lambda x, theta: noise(theta).logpdf(x).sum(axis=1),
-        lambda x, theta: noise(theta).cdf(x),
+        lambda x, theta: stats.norm.logpdf(noise(x, theta)).sum(axis=1),
+        lambda x, theta: stats.norm.cdf(noise(x, theta)),
     )
 
 
