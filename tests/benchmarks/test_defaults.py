@@ -179,9 +179,7 @@ def test_rows_of_other_machines_join(tmp_path: Path) -> None:
     assert json.loads(here.read_text())["rows"] == [old, new]
 
 
-def test_another_checkout_trains_and_is_timed_in_turns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_checkout_trains(tmp_path: Path) -> None:
     """The worker takes the library of the checkout, here a stand-in, and never this one."""
     package = tmp_path / "src" / "inferostatic"
     package.mkdir(parents=True)
@@ -201,13 +199,25 @@ def test_another_checkout_trains_and_is_timed_in_turns(
     events = [defaults.draw_events("ring", 50, 0)["x"] for _ in range(2)]
     np.testing.assert_array_equal(*events)
 
-    rows = [
-        {"version": v, "events": 9, "round": r, "seconds": s, "cpu_seconds": 2 * s}
-        for r in range(3)
-        for v, s in (("before", 10.0 + r), ("after", 5.0 + r / 2))
-    ]
-    defaults.print_timings(rows)
-    assert "11.0 →      5.5   × 0.500  (3 rounds)" in capsys.readouterr().out
+
+def test_timings_alternate_and_compare_the_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def timed(ask: Any, toy: str, events: int, seed: int, cores: Any) -> dict[str, Any]:
+        asked.append("before" if ask.args == (tmp_path,) else "after")
+        seconds = len(asked) * (2.0 if asked[-1] == "before" else 1.0)
+        return {"seconds": seconds, "cpu_seconds": 3 * seconds}
+
+    monkeypatch.setattr(defaults, "measure", timed)
+    line = ("timings", "--checkout", str(tmp_path), "--events", "9", "--rounds", "3")
+    defaults.run_timings(options(*line, "--out", str(tmp_path / "rows.json")))
+    assert asked == ["before", "after", "after", "before", "before", "after"]
+    # Rounds of 2 → 2, 8 → 3 and 10 → 6 seconds.
+    assert "8.0 →      3.0   × 0.600  (3 rounds)" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="needs --checkout"):
+        defaults.run_timings(options("timings"))
 
 
 def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
