@@ -6,6 +6,7 @@ what decides how large weights become.
 """
 
 import dataclasses
+import functools
 import time
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...models.networks.two_tower import TwoTower
 from ..training.members import MemberSetting, TrainedModel, join_members, runs_one_by_one
 from ..training.options import Training, count_steps
 from .trials import (
+    CLEARLY,
     Trials,
     describe_choice,
     describe_cost,
@@ -86,7 +88,8 @@ def train_all_decays(
 ) -> TriedDecays:
     """Train a network for every decay; keep those as good as the best, or the first of them.
 
-    Latent information makes targets so precise that the best is simply taken.
+    Decays are tried from strong to weak until one is clearly worse. Where that spares trainings,
+    others with the kept decay take their place in the ensemble.
     """
     began, training = time.perf_counter(), trials.training
     shrinks = SHRINKS[::-1]
@@ -95,17 +98,25 @@ def train_all_decays(
     settings = [_setting(trials, architecture, *each) for each in zip(shrinks, starts, strict=True)]
     tried = _try_while_hopeful(trials, architecture, settings)
     losses = np.concatenate([one.event_losses for one in tried])
+    # Latent information makes targets so precise that the best is simply taken.
     errors = 0.0 if trials.problem.dataset.reads_latent else WITHIN
     kept = find_within_error(losses, errors)
-    kept = kept if members is None else kept[:1]
-    ready = tried[kept[0]]
-    for j in kept[1:]:
-        ready = join_members(ready, tried[j])
     names = [f"shrinking by e^{shrink:g}" for shrink in shrinks[: len(tried)]]
     reason = describe_choice("weight decay", names, losses, int(kept[0]))
-    if len(kept) > 1:
+    chosen = [tried[j] for j in kept]
+    if members is not None:
+        chosen = chosen[:1]
+    elif len(kept) > 1:
         others = ", ".join(f"e^{shrinks[j]:g}" for j in kept[1:])
         reason += f"; as good as the best are {others} too, so all of these are members"
+    if members is None and len(tried) < len(settings):
+        more = [
+            dataclasses.replace(settings[kept[0]], start=settings[j].start)
+            for j in range(len(tried), len(settings))
+        ]
+        chosen += trials.run(architecture, training, more, "members")
+        reason += f"; {len(more)} more members with {names[kept[0]]}"
+    ready = functools.reduce(join_members, chosen)
     reason = f"{reason} {describe_cost(trials, training, began)}"
     return TriedDecays(settings[kept[0]].weight_decay, reason, ready)
 
@@ -113,29 +124,32 @@ def train_all_decays(
 def _try_while_hopeful(
     trials: Trials, architecture: AbstractArchitecture, settings: list[MemberSetting]
 ) -> list[TrainedModel]:
-    """Train one after another, from strong to weak decay, until it only becomes worse.
-
-    All at once where that takes no longer.
-    """
-    if not runs_one_by_one():
-        return trials.run(architecture, trials.training, settings, "weight decay")
+    """Networks of the first settings, up to one that is clearly worse than the best before it."""
+    together = 1 if runs_one_by_one() else len(settings)
     tried: list[TrainedModel] = []
-    for j, setting in enumerate(settings, 1):
-        what = f"weight decay, {j} of {len(settings)}"
-        tried += trials.run(architecture, trials.training, [setting], what)
+    while len(tried) < len(settings):
+        some = settings[len(tried) : len(tried) + together]
+        what = f"weight decay, {len(tried) + 1} of {len(settings)}"
+        tried += trials.run(architecture, trials.training, some, what)
         losses = np.concatenate([one.event_losses for one in tried])
-        excess, error = find_excess_and_error(losses, int(np.argmin(losses.mean(axis=1))))
-        if excess[-1] > HOPELESS * error[-1]:
-            break
+        for count in range(2, len(tried) + 1):
+            best = int(np.argmin(losses[:count].mean(axis=1)))
+            excess, error = find_excess_and_error(losses[:count], best)
+            if excess[-1] > HOPELESS * error[-1]:
+                return tried[:count]
     return tried
 
 
 def choose_by_short_trials(
     trials: Trials, architectures: list[AbstractArchitecture]
 ) -> ShortChoice:
-    """The network and its decay by the loss on validation events after a short training."""
+    """The network and its decay by the loss on validation events after a short training.
+
+    The first architecture is taken unless another is clearly better.
+    """
     began, training = time.perf_counter(), trials.shorten(PART)
-    candidates, names, losses = [], [], []
+    candidates: list[tuple[AbstractArchitecture, float]] = []
+    names, losses = [], []
     for architecture in architectures:
         towers = isinstance(architecture, Potential) and isinstance(architecture.network, TwoTower)
         shrinks = (TOWER_SHRINK,) if towers and len(architectures) > 1 else FEWER_SHRINKS
@@ -146,7 +160,10 @@ def choose_by_short_trials(
         kind = "two towers, " if towers else "residual network, " if len(architectures) > 1 else ""
         names += [f"{kind}shrinking by e^{shrink:g}" for shrink in shrinks]
     every = np.concatenate(losses)
+    preferred = find_first_within_error(every, CLEARLY)
     best = find_first_within_error(every, WITHIN)
+    if candidates[preferred][0] is architectures[0] and len(architectures) > 1:
+        best = preferred
     what = "network and weight decay" if len(architectures) > 1 else "weight decay"
     reason = describe_choice(what, names, every, best)
     architecture, shrink = candidates[best]
