@@ -20,12 +20,12 @@ import jax
 
 #: Turns keeping off if it is 0.
 SWITCH = "INFEROSTATIC_CACHE"
-#: Bytes of the folder when a process ends; a default fit leaves some ten million.
-MOST_BYTES = 500_000_000
+#: Bytes of the folder when a process ends; a fit leaves one or two million.
+MOST_BYTES = 200_000_000
 #: Seconds of compilation from which JAX keeps a program if it is not told; a fit has more than a
 #: hundred smaller ones.
 USUAL_SECONDS = 1.0
-#: Ours: reading a program costs about a millisecond, compiling the smallest some ten.
+#: Ours: reading the smallest ones is still faster than compiling them, and writing is not noticed.
 LEAST_SECONDS = 0.0
 
 
