@@ -4,7 +4,7 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 PIP_INSTALL = -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint docs bench bench-accuracy bench-latent clean
+.PHONY: help demo test test-slow lint docs bench bench-accuracy bench-latent bench-startup clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ bench-accuracy: .venv .venv-peers  ## measure accuracy against exact truth (hour
 
 bench-latent: .venv  ## measure what latent information is worth (hours; goes on where it stopped)
 	@.venv/bin/python benchmarks/latent.py
+
+bench-startup: .venv  ## time imports and the first fit, score and posterior of a process (goes on where it stopped)
+	@.venv/bin/python benchmarks/startup.py
 
 clean:  ## remove environments, caches and everything that was generated
 	@rm -rf .venv .venv-peers site dist build paper-results
