@@ -136,7 +136,7 @@ def median(rows: list[dict[str, Any]], name: str) -> float:
 
 def main() -> None:
     """Measure what is missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="What one waits for in a new process.")
     parser.add_argument("--events", type=int, default=1000, help="events of the fit")
     parser.add_argument("--runs", type=int, default=5, help="processes of each kind")
     parser.add_argument("--kinds", nargs="+", default=[*IMPORTS, *CALLS], help="only these")
