@@ -4,7 +4,7 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 PIP_INSTALL = -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint docs bench bench-accuracy bench-latent bench-startup clean
+.PHONY: help demo test test-slow lint docs bench bench-accuracy bench-defaults bench-latent bench-startup clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ bench: .venv .venv-peers  ## time training beside TensorFlow and PyTorch
 
 bench-accuracy: .venv .venv-peers  ## measure accuracy against exact truth (hours; goes on where it stopped)
 	@.venv/bin/python benchmarks/accuracy.py
+
+bench-defaults: .venv .venv-peers  ## measure time and errors of default fits (hours; goes on where it stopped)
+	@.venv/bin/python benchmarks/defaults.py
 
 bench-latent: .venv  ## measure what latent information is worth (hours; goes on where it stopped)
 	@.venv/bin/python benchmarks/latent.py

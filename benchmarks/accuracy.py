@@ -14,8 +14,6 @@ anew.
 
 import argparse
 import dataclasses
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -37,6 +35,7 @@ from exact_errors import (
     toy_errors,
 )
 from record import RESULTS, Log
+from workers import ask_peer
 
 HERE: Final = Path(__file__).parent.absolute()
 EVENTS: Final = 100_000
@@ -59,7 +58,6 @@ METHODS: Final[dict[str, Any]] = {
 }
 #: In place of a number of events: the exact likelihood.
 CONTROL: Final = "exact likelihood"
-PEER_PYTHON: Final = HERE.parent / ".venv-peers/bin/python"
 #: What peers/accuracy_worker.py trains, and how the trained network is evaluated.
 PEERS: Final = {
     "sbi NRE_B": ("sbi-nre-b", "default"),
@@ -317,27 +315,11 @@ def measured_peer(peer: str, variant: str, seed: int) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def peer_answer(peer: str, seed: int) -> dict[str, np.ndarray]:
     """What a peer, in a process of its own and in .venv-peers, writes after its training."""
-    if not PEER_PYTHON.exists():
-        raise SystemExit("The other packages are not installed: run `make .venv-peers`.")
     events = dirichlet(EVENTS, seed, WIDE_BOX)
     given = {"x": events.x, "theta": events.theta, "low": WIDE_BOX[0], "high": WIDE_BOX[1]}
     for task in TASKS:
         given |= {f"{task}/{name}": points for name, points in task_inputs(task).items()}
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(source, **given)
-        worker = HERE / "peers" / "accuracy_worker.py"
-        # In the folder, because sbi writes its logs wherever it is started.
-        done = subprocess.run(
-            [PEER_PYTHON, worker, peer, source, target, "--seed", str(seed)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"{peer} failed:\n{done.stderr}")
-        with np.load(target) as file:
-            return dict(file)
+    return ask_peer(peer, given, seed)
 
 
 def tell_peers(log: Log) -> None:

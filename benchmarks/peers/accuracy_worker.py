@@ -2,36 +2,21 @@
 
     python accuracy_worker.py {sbi-nre-b,sbi-bnre,madminer-carl} in.npz out.npz --seed 0
 
-The input holds stored events (`x`, `theta`), the box their θ were drawn from (`low`, `high`), and
-the points of each task (`T1/x`, `T1/theta`, `T2/x`, `T2/theta0`, `T2/theta1`, …), never the truth.
-The output holds a score or ln r = ln p(x; θ0) − ln p(x; θ1) for each point (`<variant>/<task>`),
-the seconds and epochs of the training, and the versions.
+The input, events and sets of points, is described in `answers.py`. The output holds a score or ln r
+for each set (`<variant>/<set>`), the wall and CPU seconds and the epochs of the training, and the
+versions.
 """
 
 import argparse
 import random
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-
-Array = np.ndarray
-
-
-class Estimator(Protocol):
-    """What is asked of each peer."""
-
-    def score(self, x: Array, theta: Array) -> Array:
-        """∇θ ln p(x; θ), shape (n, d)."""
-        ...
-
-    def log_ratio(self, x: Array, theta0: Array, theta1: Array) -> Array:
-        """ln p(x; θ0) − ln p(x; θ1), shape (n,)."""
-        ...
+from answers import Array, Estimator, measure_time, predict
 
 
 @dataclass(frozen=True)
@@ -39,7 +24,7 @@ class Trained:
     """One training, and the ways its network is evaluated."""
 
     variants: dict[str, Estimator]
-    seconds: float
+    times: dict[str, float]
     epochs: int
     versions: str
 
@@ -73,12 +58,15 @@ def sbi_ratio(name: str, inputs: Mapping[str, Array], seed: int, epochs: int | N
     _seed_everything(seed)
     # A progress bar of thousands of lines says nothing here; it changes nothing else.
     trainer: Any = getattr(inference, name)(show_progress_bars=False)
-    began = time.perf_counter()
-    trainer.append_simulations(_tensor(inputs["theta"]), _tensor(inputs["x"]))
-    classifier = trainer.train(**({} if epochs is None else {"max_num_epochs": epochs}))
+
+    def train() -> torch.nn.Module:
+        trainer.append_simulations(_tensor(inputs["theta"]), _tensor(inputs["x"]))
+        return trainer.train(**({} if epochs is None else {"max_num_epochs": epochs}))
+
+    classifier, times = measure_time(train)
     return Trained(
         variants={"default": SbiRatio(classifier)},
-        seconds=time.perf_counter() - began,
+        times=times,
         epochs=trainer.summary["epochs_trained"][-1],
         versions=_versions("sbi", "torch"),
     )
@@ -144,21 +132,22 @@ def madminer_carl(inputs: Mapping[str, Array], seed: int, epochs: int | None) ->
 
     _seed_everything(seed)
     estimator: Any = DoubleParameterizedRatioEstimator(n_hidden=(60, 60), activation="tanh")
-    began = time.perf_counter()
-    losses, _ = estimator.train(
-        method="carl",
-        **labelled(inputs, seed),
-        # Eight processes that load batches, the default, give the same result more slowly.
-        n_workers=0,
-        verbose="none",
-        **({} if epochs is None else {"n_epochs": epochs}),
+    (losses, _), times = measure_time(
+        lambda: estimator.train(
+            method="carl",
+            **labelled(inputs, seed),
+            # Eight processes that load batches, the default, give the same result more slowly.
+            n_workers=0,
+            verbose="none",
+            **({} if epochs is None else {"n_epochs": epochs}),
+        )
     )
     return Trained(
         variants={
             "shipped": MadMinerRatio(estimator),
             "corrected": CorrectedMadMinerRatio(estimator),
         },
-        seconds=time.perf_counter() - began,
+        times=times,
         epochs=len(losses),
         versions=_versions("madminer", "torch"),
     )
@@ -179,15 +168,6 @@ def labelled(inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
         "theta0": np.where(y == 0, theta, other),
         "theta1": np.where(y == 0, other, theta),
     }
-
-
-def predictions(estimator: Estimator, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The score at the points of task T1 and ln r at those of T2 and T3, in float64."""
-    found = {"T1": estimator.score(inputs["T1/x"], inputs["T1/theta"])}
-    for task in ("T2", "T3"):
-        points = (inputs[f"{task}/{name}"] for name in ("x", "theta0", "theta1"))
-        found[task] = estimator.log_ratio(*points)
-    return {task: np.asarray(values, np.float64) for task, values in found.items()}
 
 
 def _tensor(values: Array) -> torch.Tensor:
@@ -231,12 +211,12 @@ def main() -> None:
         case _:
             trained = madminer_carl(inputs, options.seed, options.epochs)
     found: dict[str, Any] = {
-        f"{variant}/{task}": values
+        f"{variant}/{name}": values
         for variant, estimator in trained.variants.items()
-        for task, values in predictions(estimator, inputs).items()
+        for name, values in predict(estimator, inputs).items()
     }
-    about = {name: getattr(trained, name) for name in ("seconds", "epochs", "versions")}
-    np.savez(options.target, **found, **about)
+    about = {"epochs": trained.epochs, "versions": trained.versions}
+    np.savez(options.target, **found, **trained.times, **about)
 
 
 if __name__ == "__main__":

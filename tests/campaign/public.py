@@ -1489,7 +1489,9 @@ def toy_targets() -> list[Target]:
             "reading": number(0.6),
         },
         toys.GaussianMixture: {"width": number(1.0)},
+        toys.ManyParameters: {"dim": count(3), "observables": count(4)},
         toys.PoissonCounts: {"bins": count(6)},
+        toys.Ring: {"width": number(0.1), "height_width": number(0.3)},
         toys.SmearedSpectrum: {"dim": count(4), "resolution": number(0.7)},
         toys.TwoCouplings: {"smearing": number(0.5), "background": number(0.5)},
     }

@@ -50,7 +50,9 @@ def test_ranks_are_those_of_the_posterior(normal_events: ist.Events) -> None:
     assert np.sqrt(np.mean((found.ranks - exact) ** 2)) < 0.03
 
 
-@pytest.mark.parametrize(("stretch", "sign"), [(0.6, 1), (1.6, -1)])
+@pytest.mark.parametrize(
+    ("stretch", "sign"), [(0.6, 1), pytest.param(1.6, -1, marks=pytest.mark.slow)]
+)
 def test_a_wrong_size_is_flagged(events: ist.Events, stretch: float, sign: int) -> None:
     found = coverage(exact_dirichlet(low=0.5, high=5.0, stretch=stretch), events)
     assert grades(found)["expected coverage"] == "wrong"

@@ -88,7 +88,7 @@ def test_terms_are_nested_and_mixed_ones_are_of_lower_order() -> None:
 @pytest.fixture(scope="module")
 def events() -> ist.Events:
     prior = ist.Uniform([0.5] * 3, [5.4] * 3, names=["a", "b", "c"])
-    return ist.simulate(ist.toys.Dirichlet(), prior, 40_000, seed=3)
+    return ist.simulate(ist.toys.Dirichlet(), prior, 15_000, seed=3)
 
 
 def test_a_tilted_potential_is_put_right(events) -> None:

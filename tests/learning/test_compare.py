@@ -15,6 +15,8 @@ PRIOR = ist.Uniform([-2.0], [2.0])
 NETWORK = ist.MLP((8, 8), output_bias=False)
 QUICK = ist.Training(epochs=6, batch_size=64, weight_decay=0.01, progress_bar=False)
 LAZY = dataclasses.replace(QUICK, learning_rate=1e-6)
+#: Weights that shrink faster than they grow; settings that differ in this alone form one batch.
+SHRUNK = dataclasses.replace(QUICK, weight_decay=300.0)
 
 
 def unit_gaussian(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -29,7 +31,7 @@ def events() -> ist.Events:
 @pytest.fixture(scope="module")
 def comparison(events: ist.Events) -> Comparison:
     settings = [
-        ist.Setting(network=NETWORK, training=LAZY, name="lazy"),
+        ist.Setting(network=NETWORK, training=SHRUNK, name="shrunk"),
         ist.Setting(network=NETWORK, training=QUICK, name="good"),
         ist.Setting(
             network=ist.Potential(NETWORK, ist.Quantile()), training=QUICK, name="quantile"
@@ -40,7 +42,7 @@ def comparison(events: ist.Events) -> Comparison:
 
 
 def test_the_worst_is_found_beyond_its_error(comparison: Comparison) -> None:
-    assert comparison.names[-1] == "lazy"
+    assert comparison.names[-1] == "shrunk"
     assert comparison.excess[-1] > 5 * comparison.error[-1] > 0
     assert comparison.excess[0] == comparison.error[0] == 0
     assert (np.diff(comparison.loss) >= 0).all()

@@ -607,9 +607,9 @@ def test_a_loss_beyond_its_range_is_remarked_upon(
 # --- Exact answers -------------------------------------------------------------------------------
 
 SMALL = ist.MLP((16, 16))
-ENOUGH = ist.Training(epochs=15, batch_size=256, learning_rate=5e-3, weight_decay=0.05)
+ENOUGH = ist.Training(epochs=15, batch_size=128, learning_rate=5e-3, weight_decay=0.05)
 WIDTH = 0.4
-COUNT = 20_000
+COUNT = 8_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -714,7 +714,7 @@ def test_a_reference_sample_gives_the_potential_itself(gaussian: ist.Events) -> 
 
 
 POINTS = np.array([-1.5, -0.5, 0.0, 0.7, 1.6])
-COUNTS = [8000, 1000, 500, 4000, 3000]
+COUNTS = [4000, 500, 250, 2000, 1500]
 
 
 @pytest.mark.parametrize("method", [ist.KCE(), ist.CARL()], ids=["KCE", "CARL"])

@@ -21,7 +21,9 @@ from inferostatic.world.toys import (
     GaltonBoard,
     GaussianChain,
     GaussianMixture,
+    ManyParameters,
     PoissonCounts,
+    Ring,
     SmearedSpectrum,
     TwoCouplings,
 )
@@ -177,6 +179,45 @@ def spectrum_case(dim):
     )
 
 
+def ring_case(toy, box):
+    def radius_and_centre(x, theta):
+        return np.linalg.norm(x[:, :2], axis=1), np.linalg.norm(theta, axis=1)
+
+    def height(x, theta):
+        return (x[:, 2] - theta[:, 0] ** 2) / toy.height_width
+
+    def log_prob(x, theta):
+        # scipy's folded normal is the absolute value of a normal number.
+        r, centre = radius_and_centre(x, theta)
+        log_radius = stats.foldnorm.logpdf(r, centre / toy.width, scale=toy.width)
+        log_height = stats.norm.logpdf(height(x, theta)) - np.log(toy.height_width)
+        return log_radius - np.log(2 * np.pi * r) + log_height
+
+    def to_uniform(x, theta):
+        r, centre = radius_and_centre(x, theta)
+        radius = stats.foldnorm.cdf(r, centre / toy.width, scale=toy.width)
+        angle = np.arctan2(x[:, 1], x[:, 0]) / (2 * np.pi) % 1
+        return np.stack([radius, angle, stats.norm.cdf(height(x, theta))], axis=1)
+
+    return Case(toy, box, log_prob, to_uniform)
+
+
+def many_parameters_case(dim, observables):
+    mixing = np.random.default_rng(5).normal(size=(observables, dim)) / 3
+
+    def noise(x, theta):
+        means = [row @ theta.T + np.tanh(other @ theta.T) / 2 for row, other in rows]
+        return x - np.stack(means, axis=1)
+
+    rows = list(zip(mixing, mixing[::-1], strict=True))
+    return Case(
+        ManyParameters(dim=dim, observables=observables),
+        ([-2.0] * dim, [2.0] * dim),
+        lambda x, theta: stats.norm.logpdf(noise(x, theta)).sum(axis=1),
+        lambda x, theta: stats.norm.cdf(noise(x, theta)),
+    )
+
+
 def chain_case(toy, box):
     """The readings as a linear map of independent normal numbers: start, steps and readings."""
     k = toy.length
@@ -277,6 +318,11 @@ def couplings_case(toy):
 
 
 CASES = {
+    "ring": ring_case(Ring(), ([-1.2, 0.2], [-0.2, 2.0])),
+    # So wide that negative radii are as frequent as positive ones.
+    "wide ring": ring_case(Ring(width=0.8, height_width=0.5), ([-1.0, -1.0], [1.0, 1.0])),
+    "many parameters": many_parameters_case(12, 20),
+    "as many observables": many_parameters_case(2, 2),
     "gaussian chain": chain_case(GaussianChain(), ([-1.0, -0.7], [1.0, 0.7])),
     "chain of five": chain_case(
         GaussianChain(length=5, coupling=-1.1, step=0.2, reading=0.3), ([-2.0, -1.0], [2.0, 1.0])
@@ -466,6 +512,23 @@ def total_probability(toy, point):
         around = point[1] + toy.width * np.array([-8, 0, 8])
         x, weights = nodes_and_weights(toy.low, *np.clip(around, toy.low, toy.high), toy.high)
         x = x[:, None]
+    elif isinstance(toy, Ring):
+        # In polar coordinates, dx_1 dx_2 = r dr da; the trapezoid rule is exact in the angle.
+        centre = np.linalg.norm(point)
+        around = np.clip(centre + toy.width * np.array([-8, 0, 8]), 0, None)
+        r, of_r = nodes_and_weights(*np.unique([0, *around]), order=60)
+        z, of_z = nodes_and_weights(
+            *(point[0] ** 2 + toy.height_width * np.array([-9, 0, 9])), order=40
+        )
+        angle = 2 * np.pi * np.arange(5) / 5
+        grid = np.meshgrid(r, angle, z, indexing="ij")
+        x = np.stack([grid[0] * np.cos(grid[1]), grid[0] * np.sin(grid[1]), grid[2]], axis=-1)
+        x = x.reshape(-1, 3)
+        weights = grid[0] * (of_r[:, None] * of_z)[:, None, :] * 2 * np.pi / 5
+    elif isinstance(toy, ManyParameters):
+        z, weight = nodes_and_weights(-14, 0, 14)
+        x = np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1).reshape(-1, 2)
+        weights = np.outer(weight, weight)
     else:
         # Breaking the stick maps the square to the simplex, x_2 = (1 - x_1) v.
         u, weight = nodes_and_weights(0, 1)
@@ -480,6 +543,7 @@ NOT_INTEGRATED = (
     "dirichlet of five",
     "poisson counts",
     "smeared spectrum",
+    "many parameters",
     "gaussian chain",
     "chain of five",
     "galton board",
@@ -607,6 +671,27 @@ def test_mixture_has_two_maxima():
     assert np.sum(np.diff(np.sign(np.diff(log_prob))) < 0) == 2
 
 
+def test_ring_is_smooth_at_its_centre_and_far_away():
+    toy = Ring()
+    x = np.array([[0.03, -0.1, 0.2], [0.001, 0.0, -0.5]])
+    np.testing.assert_array_equal(toy.score(x, [0.0, 0.0]), 0.0)
+    for tiny in (1e-300, 1e-9):
+        theta = np.array([tiny, -2 * tiny])
+        r = np.linalg.norm(x[:, :2], axis=1)
+        expected = theta * (r[:, None] ** 2 / 0.01 - 1) / 0.01
+        expected[:, 0] += 2 * tiny * x[:, 2] / 0.09
+        np.testing.assert_allclose(toy.score(x, theta), expected, rtol=1e-12)
+    assert toy.log_prob([[1e4, 0.0, 0.0]], [0.0, 1.0]) == pytest.approx(-((9999 / 0.1) ** 2) / 2)
+
+
+def test_ring_keeps_its_density_where_a_parameter_changes_its_sign():
+    x, theta = CASES["ring"].events(50, seed=18)
+    for signs in ([-1, 1], [1, -1], [-1, -1]):
+        toy = Ring()
+        np.testing.assert_array_equal(toy.log_prob(x, theta * signs), toy.log_prob(x, theta))
+        np.testing.assert_array_equal(toy.score(x, theta * signs), toy.score(x, theta) * signs)
+
+
 def test_spectrum_with_vanishing_slope_has_a_uniform_background():
     toy = FallingSpectrumWithPeak()
     x = np.array([[101.0], [150.0], [179.0]])
@@ -714,6 +799,7 @@ MIXTURE_THETA, SPECTRUM_THETA = [4.0, 0.3], [0.2, 125.0, 0.03]
         (lambda: DIRICHLET.log_prob([[0.0, 0.5, 0.5]], GOOD_THETA), "open simplex"),
         (lambda: DIRICHLET.score([[-0.1, 0.6, 0.5]], GOOD_THETA), "no negative component"),
         (lambda: DIRICHLET.score([[0.2, 0.3, 0.6]], GOOD_THETA), "add up to 1.*Divide each row"),
+        (lambda: Ring().score([[0.0, 0.0, 1.0]], [1.0, 1.0]), "not both 0.*bad rows: 0"),
         (lambda: SPECTRUM.score([[150.0], [99.0]], SPECTRUM_THETA), r"100 <= x <= 180.*rows: 1\)"),
         (lambda: SPECTRUM.log_prob([[180.5]], SPECTRUM_THETA), r"x\[0\] = \[180.5\].*wider one"),
         (lambda: MIXTURE.score([[0.0], [np.nan]], MIXTURE_THETA), r"finite numbers.*x\[1\]"),
@@ -729,6 +815,10 @@ MIXTURE_THETA, SPECTRUM_THETA = [4.0, 0.3], [0.2, 125.0, 0.03]
         (lambda: SmearedSpectrum(resolution=0.0), "positive finite number, got 0.0"),
         (lambda: CorrelatedGaussian(correlation=1.0), "strictly between -1 and 1, got 1.0"),
         (lambda: CorrelatedGaussian(correlation=float("nan")), "strictly between"),
+        (lambda: Ring(width=0.0), "width must be a positive finite number, got 0.0"),
+        (lambda: Ring(height_width=-1.0), "height_width must be a positive.*got -1.0"),
+        (lambda: ManyParameters(dim=0), "dim must be a whole number of at least 1, got 0"),
+        (lambda: ManyParameters(observables=0), "observables must be a whole.*got 0"),
         (lambda: GaussianMixture(width=0.0), "width must be a positive finite number, got 0.0"),
         (lambda: FallingSpectrumWithPeak(width=-1.0), "width must be a positive.*got -1.0"),
         (lambda: FallingSpectrumWithPeak(low=5.0, high=5.0), "low < high, got low=5.0 and high=5"),

@@ -82,7 +82,9 @@ def pyhf_limits(numbers, signals, backgrounds, uncertain):
     return float(found[0]), np.array(found[1], float)
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(14, marks=pytest.mark.slow), 22])
+@pytest.mark.parametrize(
+    "number", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (14, 22))]
+)
 def test_the_asymptotic_limit_of_a_number_is_that_of_pyhf(number):
     """One event is as good as any number where the number counts."""
     background = 2.0 if number == 1 else 16.0
@@ -95,6 +97,7 @@ def test_the_asymptotic_limit_of_a_number_is_that_of_pyhf(number):
     assert both.observed < found.observed
 
 
+@pytest.mark.slow
 def test_the_asymptotic_limit_of_two_numbers_is_that_of_pyhf():
     simulators = [anything, anything]
     likelihood = counted(20, 3.0, 16.0) + counted(9, 4.0, 6.0)

@@ -91,7 +91,7 @@ def test_neyman_covers_with_a_wrong_estimator_of_single_events_and_wilks_does_no
 
 
 def test_neyman_of_many_events_widens_what_a_stretched_potential_narrows():
-    stretched, n = exact_normal(stretch=2.0), 400
+    stretched, n = exact_normal(stretch=2.0), 200
     x = np.random.default_rng(1).normal(0.4, 1.0, (n, 1))
     grid = x.mean() + np.linspace(-2.5, 2.5, 21) / np.sqrt(n)
     method = ist.Neyman(normal, toys=1000, pool=100 * n)

@@ -151,7 +151,7 @@ def test_wilks_of_two_channels_is_the_combination():
 # By toys.
 
 
-@pytest.mark.parametrize(("first", "second"), [(6, 9), (6, 70)])
+@pytest.mark.parametrize(("first", "second"), [(6, 9), pytest.param(6, 70, marks=pytest.mark.slow)])
 def test_toys_of_two_channels_with_a_measured_shift_follow_chi_square(first, second):
     """Exactly so for normal events, if the toys measure the shift again."""
     likelihood = two_channels(first, second)
@@ -212,8 +212,15 @@ def many_rate(theta):
     return 60.0 + 25.0 * theta[0]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("rate", "observed"), [(few_rate, 3), (many_rate, 75)])
+@pytest.mark.parametrize(
+    ("rate", "observed", "weighted"),
+    [
+        (few_rate, 3, False),
+        (many_rate, 75, True),
+        pytest.param(few_rate, 3, True, marks=pytest.mark.slow),
+        pytest.param(many_rate, 75, False, marks=pytest.mark.slow),
+    ],
+)
 def test_toys_of_extended_likelihoods_are_as_pseudo_experiments(rate, observed, weighted):
     rng = np.random.default_rng(observed)
     # All positive: where the sum of weights of a set is negative, ln L has no maximum inside.

@@ -154,7 +154,8 @@ def test_the_posterior_on_a_grid_is_a_direct_sum():
     np.testing.assert_allclose(grid.std, spread, rtol=0.01)
 
 
-@pytest.mark.parametrize("rate", [traced, pytest.param(untraceable, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [traced, untraceable])
 def test_nuts_draws_with_the_rate(rate):
     """A rate that JAX cannot trace is called back at every step, so there are few draws."""
     mean, spread = posterior_moments()

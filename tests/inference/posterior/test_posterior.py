@@ -1,6 +1,7 @@
 """Posteriors, against exact ones that SciPy computes in float64 on a grid of its own."""
 
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,11 @@ def exact_dirichlet_posterior(
     return mean, np.sqrt(p @ (points - mean) ** 2), points, p
 
 
+@functools.cache
+def exact_posterior_of(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    return exact_dirichlet_posterior(dirichlet_events(n))
+
+
 def assert_agrees(found: Posterior, mean: np.ndarray, std: np.ndarray, ess: float) -> None:
     """Within five standard errors of so many independent draws."""
     assert np.abs((found.mean - mean) / std).max() < 5 / np.sqrt(ess)
@@ -75,7 +81,7 @@ def hundred() -> Posterior:
 
 
 def test_nuts_gives_the_exact_posterior_of_a_hundred_events(hundred: Posterior) -> None:
-    mean, std, points, p = exact_dirichlet_posterior(dirichlet_events(100))
+    mean, std, points, p = exact_posterior_of(100)
     assert hundred.sampling.method == "nuts"
     assert hundred.sampling.ess.min() > 1500
     assert_agrees(hundred, mean, std, 1500)
@@ -88,7 +94,7 @@ def test_nuts_gives_the_exact_posterior_of_a_hundred_events(hundred: Posterior) 
 
 
 def test_intervals_hold_their_probability(hundred: Posterior) -> None:
-    _, _, points, p = exact_dirichlet_posterior(dirichlet_events(100))
+    _, _, points, p = exact_posterior_of(100)
     for level in (0.68, 0.95):
         for i, (low, high) in enumerate(hundred.interval(level)):
             inside = p[(points[:, i] > low) & (points[:, i] < high)].sum()
@@ -98,7 +104,7 @@ def test_intervals_hold_their_probability(hundred: Posterior) -> None:
 @pytest.mark.parametrize("n", [1, 100])
 def test_importance_resampling_gives_the_exact_posterior(n: int) -> None:
     x = dirichlet_events(n)
-    mean, std, _, _ = exact_dirichlet_posterior(x)
+    mean, std, _, _ = exact_posterior_of(n)
     found = posterior(DIRICHLET, x, method=ist.Importance(), seed=2)
     # The moments use all weighted draws, of which a fifth counts at least.
     assert_agrees(found, mean, std, 6000)

@@ -10,9 +10,8 @@ from exact_estimators import exact_estimator
 EDGE = np.full(2, 60.0)
 METHODS = [ist.Grid(), ist.NUTS(draws=4000, chains=4), ist.Importance(draws=2000)]
 NAMES = ["grid", "nuts", "importance"]
-every_method = pytest.mark.parametrize("method", METHODS, ids=NAMES)
-#: NUTS has its quick tests with channels and a constraint, with bounds and a fixed parameter, and
-#: with a rate in test_rate.py: compiling it is most of its time.
+#: NUTS has its quick test with channels and a constraint: compiling it is most of its time. It
+#: draws from the same density as the others, in coordinates that test_posterior.py tests.
 nuts_is_slow = pytest.mark.parametrize(
     "method",
     [METHODS[0], pytest.param(METHODS[1], marks=pytest.mark.slow), METHODS[2]],
@@ -106,7 +105,7 @@ def test_fixed_parameters_are_given(method):
     assert "fixed" in found.summary()
 
 
-@every_method
+@nuts_is_slow
 def test_bounds_cut_the_prior(method):
     mean, std = X[:, 0].mean() - 0.6 * -0.3, 8**-0.5
     low, high = mean + 0.5 * std, mean + 1.5 * std

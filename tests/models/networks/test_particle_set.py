@@ -204,7 +204,7 @@ def test_neither_order_nor_padding_matters() -> None:
 
 P = 6
 PRIOR = ist.Uniform([0.5, 0.2], [2.0, 0.8], names=["rate", "filling"])
-TRAINING = ist.Training(epochs=20, batch_size=256, learning_rate=1e-2)
+TRAINING = ist.Training(epochs=20, batch_size=128, learning_rate=1e-2)
 
 
 def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -227,7 +227,7 @@ def log_prob(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def events() -> ist.Events:
-    return ist.simulate(simulate, PRIOR, 20_000, seed=1)
+    return ist.simulate(simulate, PRIOR, 8_000, seed=1)
 
 
 @pytest.fixture(scope="module")

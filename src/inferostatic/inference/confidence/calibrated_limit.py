@@ -10,6 +10,7 @@ with r corrected for the skewness of the mean score (`third_moment`).
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -71,17 +72,17 @@ class CalibratedCurves:
 
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Observed and expected."""
-        each = np.stack([self._of_test(test, values) for test in self.tests], axis=1)
+        each = np.stack([self._of_test(k, values) for k in range(len(self.tests))], axis=1)
         return each[:, 0], each[:, 1:]
 
     def find_limits(self, threshold: float, highest: float) -> np.ndarray:
         """Where each curve falls below the threshold, NaN beyond the highest value, shape (6,)."""
         limits = np.full(len(self.tests), np.nan)
         lowest = float(self.background[self.index])
-        for k, test in enumerate(self.tests):
+        for k in range(len(self.tests)):
 
-            def above(value: float, test: MeanTest = test) -> float:
-                return float(self._of_test(test, np.array([value]))[0]) - threshold
+            def above(value: float, k: int = k) -> float:
+                return float(self._of_test(k, np.array([value]))[0]) - threshold
 
             if above(lowest) <= 0:  # CLs+b may exclude every signal
                 limits[k] = lowest
@@ -89,11 +90,17 @@ class CalibratedCurves:
                 limits[k] = find_root(above, lowest, highest, 1e-5 * (highest - lowest))
         return limits
 
-    def _of_test(self, test: MeanTest, values: np.ndarray) -> np.ndarray:
-        points = np.tile(self.background, (len(values) + 1, 1))
-        points[:-1, self.index] = values
-        tails = ndtr([self._deviate(test, point) for point in points])
-        return self.method.combine(Confidence(tails[:-1], np.full(len(values), tails[-1])))
+    @functools.cached_property
+    def _without_signal(self) -> np.ndarray:
+        """CLb of every test, the same for all values, shape (6,)."""
+        return ndtr([self._deviate(test, self.background) for test in self.tests])
+
+    def _of_test(self, k: int, values: np.ndarray) -> np.ndarray:
+        points = np.tile(self.background, (len(values), 1))
+        points[:, self.index] = values
+        tails = ndtr([self._deviate(self.tests[k], point) for point in points])
+        without = np.full(len(values), self._without_signal[k])
+        return self.method.combine(Confidence(tails, without))
 
     def _deviate(self, test: MeanTest, theta: np.ndarray) -> float:
         point, root = test.signed_root(theta, self.index)

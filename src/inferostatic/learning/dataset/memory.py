@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ...models.features.feature_map import AbstractFeatureMap
 from ...streams import Purpose, Stream
@@ -45,7 +46,7 @@ class MemoryExamples(AbstractExampleSource):
 
     def take(self, index: np.ndarray) -> Examples:
         """The examples at `index`."""
-        return self.all.take(jnp.asarray(index), own_features=self.own_features)
+        return _take(self.all, jnp.asarray(index), own_features=self.own_features)
 
     def pieces(self, train: AbstractTrainingRows, epoch: Epoch) -> Generator[Piece]:
         """As many steps as fit the bound on memory: usually a whole epoch in one piece."""
@@ -54,6 +55,12 @@ class MemoryExamples(AbstractExampleSource):
         for first in range(0, len(real), block):
             part = np.ascontiguousarray(order[..., first : first + block, :])
             yield Piece(self.all, part, real[first : first + block])
+
+
+@eqx.filter_jit
+def _take(examples: Examples, index: Array, *, own_features: bool) -> Examples:
+    """Compiled as one program: one by one, each array takes several for every number of rows."""
+    return examples.take(index, own_features=own_features)
 
 
 class MemoryDataset(AbstractDataset):

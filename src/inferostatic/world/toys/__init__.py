@@ -14,7 +14,9 @@ from .galton_board import GaltonBoard as GaltonBoard
 from .gaussian_chain import GaussianChain as GaussianChain
 from .gaussian_mixture import GaussianMixture as GaussianMixture
 from .latent_toy import AbstractLatentToy as AbstractLatentToy
+from .many_parameters import ManyParameters as ManyParameters
 from .poisson_counts import PoissonCounts as PoissonCounts
+from .ring import Ring as Ring
 from .smeared_spectrum import SmearedSpectrum as SmearedSpectrum
 from .toy import AbstractToy as AbstractToy
 from .two_couplings import TwoCouplings as TwoCouplings
