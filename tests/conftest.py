@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 os.environ["INFEROSTATIC_PROGRESS"] = "0"
+os.environ["INFEROSTATIC_CACHE"] = "0"  # tests leave nothing in the user's folder
 # Most of the tests' time is compilation, and most of that is spent on making fast what runs once.
 FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if metadata.version("jaxlib").startswith("0.10."):

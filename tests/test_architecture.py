@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from inferostatic.serial import REGISTERING
+
 PACKAGE = Path(__file__).parents[1] / "src" / "inferostatic"
 
 HELPERS = "package-level helpers"
@@ -262,16 +264,50 @@ def test_the_check_flags_a_kind_of_dataset(tmp_path: Path):
     ]
 
 
+#: A model file that names what neither `load` nor anything it imports uses.
+SAVED = Path(__file__).parent / "data" / "models" / "prior-truncated.isn"
+#: Run in a fresh process, with the names above and that file as its arguments.
+IMPORTING = """
+import copyreg, json, sys
+import inferostatic as ist
+loaded = [[name for name in sys.modules if name.startswith(("inferostatic.", "equinox", "scipy"))]]
+from inferostatic.estimator.estimator import Estimator
+assert Estimator in copyreg.dispatch_table  # it can be pickled
+assert "inferostatic.world.priors.truncated_normal" not in sys.modules
+ist.load(sys.argv[2])
+# Modules that are called like the functions in them must not take their places.
+import inferostatic.learning.fit, inferostatic.learning.draw, inferostatic.inference.centre
+found = {name: getattr(ist, name) for name in dir(ist) if name != "plots"}
+assert found["fit"] is inferostatic.learning.fit.fit and callable(found["centre"])
+assert found["toys"] is inferostatic.world.toys
+loaded.append([name for name in json.loads(sys.argv[1]) if name in sys.modules])
+print(json.dumps(loaded))
+"""
+
+
 def test_importing_the_package_stays_light():
-    script = (
-        "import json, sys, inferostatic;"
-        f"print(json.dumps([name for name in {LOADED_ON_FIRST_USE} if name in sys.modules]))"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", IMPORTING, json.dumps(LOADED_ON_FIRST_USE), str(SAVED)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    assert json.loads(answer.stdout) == []
+    with_the_package, with_all_names = json.loads(answer.stdout)
+    assert with_the_package == ["inferostatic.compilation_cache", "inferostatic.compiler"]
+    assert with_all_names == []
+
+
+def find_registering(root: Path) -> set[str]:
+    """The modules below `root` that register what a model file can name."""
+    return {
+        module.removeprefix(f"{root.name}.")
+        for module, path in find_modules(root).items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "serial"
+        if {alias.name for alias in node.names} & {"known", "register"}
+    }
+
+
+def test_a_file_finds_whatever_it_can_name():
+    listed = {f"{a}.{b}" for a, names in REGISTERING.items() for b in names.split()}
+    assert listed == find_registering(PACKAGE)
 
 
 #: Most parameters of a function that a user may call, `self` not counted.

@@ -1,5 +1,6 @@
 """The public surface, literally: a name or an argument cannot come, go or move by accident."""
 
+import ast
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,23 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
     value: Any = getattr(ist, name)
     if not name.startswith("paper_"):
         assert inspect.getdoc(value)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    source = inspect.getsource(ist)
+    (static,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    imported = [node for node in static.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: (node.module, alias.name) for node in imported for alias in node.names}
+    homes = {name: (module, name) for name, module in ist._HOMES.items()}
+    assert seen == homes | {"checks": (None, "checks"), "plots": (None, "plots")} | {
+        "toys": ("world", "toys")
+    }
+
+
+def test_a_star_brings_all_names() -> None:
+    brought: dict[str, Any] = {}
+    exec("from inferostatic import *", brought)
+    assert sorted(brought.keys() - {"__builtins__"}) == sorted(PUBLIC)
 
 
 def test_a_name_that_is_not_there_says_so() -> None:

@@ -23,7 +23,7 @@ PUBLIC_SHELL: set[tuple[str, str]] = set()
 
 def add_exports(*modules: ModuleType) -> None:
     """Count as public what these modules export: functions, classes, and what functions return."""
-    for exported in (value for module in modules for value in vars(module).values()):
+    for exported in (getattr(module, name) for module in modules for name in dir(module)):
         if inspect.isfunction(exported):
             PUBLIC_SHELL.add((exported.__module__, exported.__qualname__))
             exported = inspect.signature(exported).return_annotation

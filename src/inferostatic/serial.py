@@ -9,6 +9,7 @@ import dataclasses
 import pickle
 import types
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, TypeVar
 
 import jax
@@ -18,6 +19,19 @@ from .archive import require_shape
 
 #: Classes and functions that can be stored, by name.
 _KNOWN: dict[str, Any] = {}
+#: Modules that register something, by their folders. A file may name what nobody imported yet.
+REGISTERING = {
+    "world.priors": "custom discrete prior product truncated_normal",
+    "events.morphing": "morphing nuisance",
+    "supervision": "candidates density difference kernel_score kernels latent pairs references",
+    "models": "architecture matrix_element theta_potential",
+    "models.features": "coordinates feature_map features per_particle",
+    "models.flows": "flow",
+    "models.networks": "networks particle_set two_tower",
+    "estimator": "measured_mean response_model",
+    "learning": "density_methods losses methods",
+    "learning.training": "options",
+}
 #: Present names of classes and functions by those that files of earlier versions hold. Whoever
 #: renames one adds it here.
 FORMER_NAMES: dict[str, str] = {"Identity": "IdentityMap"}
@@ -204,8 +218,18 @@ def _fields(thing: Any) -> list[dataclasses.Field[Any]]:  # noqa: ANN401
 
 
 def _present_name(name: str) -> str:
+    _import_registering(name)
     # A name that is in use again means the present thing.
     return name if name in _KNOWN else FORMER_NAMES.get(name, name)
+
+
+def _import_registering(name: str) -> None:
+    """Import modules until one of them registers the name, or there are no more."""
+    for folder, modules in REGISTERING.items():
+        for module in modules.split():
+            if name in _KNOWN:
+                return
+            import_module(f"{_PACKAGE}.{folder}.{module}")
 
 
 def _lookup(name: str) -> Any:  # noqa: ANN401

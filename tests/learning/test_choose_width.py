@@ -292,17 +292,26 @@ def test_default_widths_fit_into_the_room_around_the_prior(
 
 @pytest.mark.slow
 def test_it_works_on_a_trained_estimator() -> None:
-    """A short training is close enough to the exact answer for the same recommendation."""
-    events = normal_events(ist.Uniform([-3.0], [3.0]), 20_000)
+    """The exact potential times a strength to be learned, whose statistical error is known.
+
+    An event's information on it is E[p(1 − p)(ln r)²] = 0.15 or more, so its error is 0.009 at most
+    and 0.004 in practice. The variance changes at most in proportion, the bias with the 6th power.
+    """
+
+    def half(in_size: int, out_size: int, *, key: Any) -> Any:
+        del in_size, out_size, key
+        return exact_estimators.Exact(jnp.asarray(0.5), normal, 1)
+
+    events = normal_events(ist.Uniform([-3.0], [3.0]), 100_000)
     training = ist.Training(epochs=6, batch_size=500, weight_decay=0.0, progress_bar=False)
-    network = ist.Potential(ist.MLP((16, 16)), x_features=ist.Standardised())
+    network = ist.Potential(half, ist.Raw(), ist.Raw())
     estimator = ist.fit(events, ist.CARL(), network=network, training=training, seed=1)
     widths = [0.05, 0.3, 1.2]
     learned = ist.choose_width(estimator, events, widths=widths, seed=1)
     exact = ist.choose_width(exact_estimator(normal, events), events, widths=widths, seed=1)
     assert learned.recommended == exact.recommended
     np.testing.assert_allclose(learned.variance, exact.variance, rtol=0.02)
-    np.testing.assert_allclose(learned.bias[1:], exact.bias[1:], rtol=0.25)
+    np.testing.assert_allclose(learned.bias[1:], exact.bias[1:], rtol=0.15)
     assert ist.KSE(learned.kernel) == ist.KSE(ist.Delta(0.3))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 import inferostatic as ist
 from inferostatic.events.morphing.weighted_pool import WeightedPool
@@ -40,14 +41,24 @@ def error(estimator: ist.Estimator | ist.RatioEstimator, pairs: dict[str, np.nda
 
 @pytest.mark.slow
 def test_latent_information_is_worth_many_events(
-    events: ist.Events, pairs: dict[str, np.ndarray]
+    pairs: dict[str, np.ndarray],
 ) -> None:
-    """That of ALICES is about a tenth of that of CARL, which learns from labels."""
-    carl, alices = (
-        error(ist.fit(events, method, network=NETWORK, training=QUICK, seed=2), pairs)
-        for method in (ist.CARL(), ist.ALICES())
-    )
-    assert alices < carl / 4
+    """Joint ratios beat labels, and joint scores beside them are better still.
+
+    Errors vary by a third between samples, mean ones fall by 1.8 and by 1.5: eight samples tell.
+    """
+    samples = [ist.simulate(CHAIN, PRIOR, 4000, seed=j, progress_bar=False) for j in range(8)]
+    errors = [
+        [
+            error(ist.fit(one, method, network=NETWORK, training=QUICK, seed=j), pairs)
+            for method in (ist.CARL(), ist.ALICE(), ist.ALICES())
+        ]
+        for j, one in enumerate(samples)
+    ]
+    for gain in -np.diff(np.log(errors), axis=1).T:
+        # Methods that are equally good pass once in a hundred.
+        test: Any = stats.ttest_1samp(gain, 0.0, alternative="greater")
+        assert test.pvalue < 0.01
 
 
 def test_the_best_weight_decay_is_taken_not_the_strongest_within_errors(events: ist.Events) -> None:

@@ -1,9 +1,7 @@
 """The command line: parse, call the library, write files."""
 
-import os
 import sys
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -96,26 +94,10 @@ def paper(
         raise typer.Exit(INTERRUPTED)
 
 
-def keep_compilations() -> None:
-    """Let JAX keep compiled code between runs, by default in the user's cache folder."""
-    import jax
-
-    if jax.config.values["jax_compilation_cache_dir"] is not None:
-        return
-    try:
-        # Empty counts as unset, and a relative folder is none, as the XDG specification has it.
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or "")
-        folder = folder if folder.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # there is no home folder: nothing is kept
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder / "inferostatic"))
-
-
 def main() -> None:
     """Entry point of the command `inferostatic`."""
     prepare_streams()
     end_on_interrupt()
-    keep_compilations()
     try:
         app()
     except OSError as error:  # a stream that cannot be written, at --help for example

@@ -16,6 +16,7 @@ import inferostatic as ist
 from inferostatic.inference.likelihood.float64 import in_float64
 from inferostatic.inference.likelihood.second_derivatives import Curvature
 from inferostatic.learning.density_methods import NDE
+from inferostatic.learning.training.members import derive_member_key
 from inferostatic.models.features.coordinates import Kind, kind_of_column
 from inferostatic.models.features.feature_map import IdentityMap
 from inferostatic.models.features.features import Automatic
@@ -223,9 +224,7 @@ def test_fixed_parts_stay_fixed_and_are_saved(tmp_path: Path) -> None:
     network = estimator.model.network
     assert isinstance(network, FlowNetwork)
     assert {"bool", "float", "integer"} <= set(network.skeleton.kinds)
-    fresh = architecture.build(
-        estimator.shapes, key=jax.random.fold_in(jax.random.key(3), 0)
-    ).network
+    fresh = architecture.build(estimator.shapes, key=derive_member_key(3, 0)).network
     for kept, first in zip(network.fixed, fresh.fixed, strict=True):
         np.testing.assert_array_equal(kept, np.stack([first, first]))
     moved = [
