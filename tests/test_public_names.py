@@ -143,6 +143,7 @@ def test_the_arguments_are_these(function: Callable[..., Any]) -> None:
 def test_the_knobs_of_training_are_these() -> None:
     knobs = inspect.signature(ist.Training).parameters
     assert list(knobs) == [
+        "effort",
         "epochs",
         "batch_size",
         "learning_rate",

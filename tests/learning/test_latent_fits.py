@@ -66,7 +66,7 @@ def test_the_best_weight_decay_is_taken_not_the_strongest_within_errors(events: 
     found = ist.fit(events[:1500], ist.SALLY(), network=NETWORK, training=trying, members=1, seed=2)
     (words,) = found.history.choices
     others = re.findall(r"([+-]\d\.\d+) ± \d", words)
-    assert len(others) == 2
+    assert 1 <= len(others) <= 3
     assert all(float(excess) >= 0 for excess in others)
 
 

@@ -178,7 +178,7 @@ def test_names_are_compositions():
         (ist.KCE(ist.Independent()), FromPrior()),
         (ist.KCE(ist.MultiScale(0.1)), ist.MultiScale(0.1)),
     ]:
-        assert method.supervision == CandidateSets(distribution, 15)
+        assert method.supervision == CandidateSets(distribution, 7)
     assert ist.KLRE(kernel).supervision == LabelledPairs(KernelPairs(kernel))
 
 

@@ -269,7 +269,7 @@ class _TestSets:
     def __init__(self, test: Events, seed: int) -> None:
         self.test = test
         self.times = max(1, min(ASKED // len(test), ASKED_EACH))
-        method = KCE()
+        method = KCE(number=15)
         assert isinstance(method, Method)
         supply = method.supply(test)
         keys = jax.random.split(Stream(seed, Purpose.COMPARE_RECORDS).key(), self.times * len(test))

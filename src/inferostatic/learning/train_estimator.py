@@ -20,6 +20,7 @@ from ..models.features.per_particle import PerParticle
 from ..models.flows.flow import DensityModel
 from ..models.members import with_centring
 from ..models.potential import AbstractModel, PotentialModel
+from ..progress import progress
 from .arguments import (
     FitOptions,
     as_architecture,
@@ -31,7 +32,12 @@ from .arguments import (
 from .centring import centre_after_training
 from .dataset.build import build_dataset
 from .dataset.dataset import AbstractDataset
-from .defaults.choose import Defaults, choose_defaults, complete_training
+from .defaults.choose import (
+    Defaults,
+    choose_defaults,
+    complete_training,
+    count_planned_steps,
+)
 from .draw import Records
 from .measure_bias import choose_test_rows, measure_on_rows
 from .methods import AbstractMethod, Method
@@ -77,8 +83,11 @@ def train_estimator(
     split = dataset.split(options.training.validation_fraction, options.seed, test)
     problem = LearningProblem(choice.method, dataset, split, options.seed)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
-    defaults = _resolve_defaults(problem, architecture, options)
-    trained = _train(problem, defaults, options)
+    steps = count_planned_steps(problem, architecture, options.training, options.members)
+    with progress("fit", steps, show=options.training.progress_bar) as advance:
+        problem = dataclasses.replace(problem, advance=advance)
+        defaults = _resolve_defaults(problem, architecture, options)
+        trained = _train(problem, defaults, options)
     history = dataclasses.replace(
         trained.history,
         choices=(*choice.reasons, *defaults.reasons),

@@ -254,12 +254,13 @@ def test_held_out_events_follow_from_the_seed_and_are_not_trained_on() -> None:
         stored(many[:2], many[:2]).split(0.1, 1)
 
 
-@pytest.mark.parametrize("count", [20_000, 50_000])
+@pytest.mark.parametrize("count", [40_000, 80_000])
 def test_choices_are_made_on_a_part_in_memory(count: int) -> None:
     number = np.arange(count, dtype=np.float64)[:, None]
     supply = stored(number, -number)
     split = supply.split(0.1, 1)
-    problem = trials.select_trial_events(LearningProblem(ist.KCE(), supply, split, 1))
+    problem, to_the_end = trials.plan_trials(LearningProblem(ist.KCE(), supply, split, 1))
+    assert not to_the_end
     part, within = problem.dataset, problem.split
     assert part.x.dtype == np.float32
     assert len(within.train) == trials.TRY_ON

@@ -5,12 +5,28 @@ import dataclasses
 from ...models.architecture import AbstractArchitecture
 from ...models.features.features import Automatic
 from ..training.members import LearningProblem, TrainedModel
-from ..training.options import Training
+from ..training.options import Training, count_steps
+from .features import PART as FEATURES_PART
 from .features import choose_features
 from .network import list_networks
 from .sizes import choose_members, set_length
-from .trials import FEWEST_VALIDATION_EVENTS, Trials, plan_trials, wants_trials
-from .weight_decay import choose_by_short_trials, set_untried_decay, train_all_decays
+from .trials import (
+    FEWEST_VALIDATION_EVENTS,
+    TRY_ALL,
+    TRY_ON,
+    TRY_SHORTLY,
+    Trials,
+    plan_trials,
+    wants_trials,
+)
+from .weight_decay import (
+    FEWER_SHRINKS,
+    SHRINKS,
+    choose_by_short_trials,
+    set_untried_decay,
+    train_all_decays,
+)
+from .weight_decay import PART as DECAY_PART
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +43,30 @@ class Defaults:
 def complete_training(training: Training, events: int, training_events: int) -> Training:
     """The training with its open fields set for this number of events, without any trials."""
     return set_untried_decay(set_length(training, events, training_events), training_events)
+
+
+def count_planned_steps(
+    problem: LearningProblem,
+    architecture: AbstractArchitecture,
+    training: Training,
+    members: int | None,
+) -> int:
+    """Steps of all trainings of a fit, at most, for its display."""
+    count = len(problem.split.train)
+    whole = count_steps(complete_training(training, len(problem.dataset), count), count)
+    wanted = choose_members(training) if members is None else members
+    if not wants_trials(training):
+        return wanted * whole
+    tried = whole
+    if not problem.dataset.in_memory or len(problem.dataset) > TRY_SHORTLY:
+        part = min(TRY_ON, count)
+        tried = count_steps(complete_training(training, part, part), part)
+    steps = 3 * FEATURES_PART * tried if isinstance(architecture.x_features, Automatic) else 0.0
+    if training.weight_decay is not None:
+        return int(steps) + wanted * whole
+    if len(problem.dataset) <= TRY_ALL:
+        return int(steps) + (len(SHRINKS) + max((members or 1) - 1, 0)) * whole
+    return int(steps + (1 + len(FEWER_SHRINKS)) * DECAY_PART * tried) + wanted * whole
 
 
 def choose_defaults(

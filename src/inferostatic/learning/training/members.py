@@ -16,6 +16,7 @@ from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...models.features.features import AbstractFeatures
 from ...models.members import with_network
 from ...models.potential import AbstractModel
+from ...progress import Advance
 from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
@@ -64,12 +65,16 @@ class MemberSetting:
 
 @dataclasses.dataclass(frozen=True)
 class LearningProblem:
-    """What is to be learned: a method, the events, their split, and the seed of all randomness."""
+    """What is to be learned: a method, the events, their split, and the seed of all randomness.
+
+    `advance` reports steps of all trainings to one display.
+    """
 
     method: AbstractMethod
     dataset: AbstractDataset
     split: Split
     seed: int
+    advance: Advance | None = None
 
     def build_task(
         self,
@@ -84,7 +89,8 @@ class LearningProblem:
         steps = count_steps(training, len(self.split.train))
         distribution = self.dataset.distribution
         job = Job(bare, self.method, distribution, training.adam, steps, decay, len(maps) > 1)
-        return Task(job, training, self.dataset.examples(maps), self.split, self.seed)
+        examples = self.dataset.examples(maps)
+        return Task(job, training, examples, self.split, self.seed, self.advance)
 
 
 def train_side_by_side(

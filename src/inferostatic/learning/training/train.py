@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import time
+from collections.abc import Iterator
 
 import equinox as eqx
 import jax
@@ -11,11 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ...estimator.history import History
-from ...progress import progress
+from ...progress import Advance, progress
 from ...streams import Purpose, Stream
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
+from .options import count_steps
 from .steps import Job, State, compile_steps, fix_records, initial_state, member_losses
 from .stopping import StoppingRule
 from .validation import Task, draw_validation, find_event_losses
@@ -68,10 +70,11 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
     rule = StoppingRule(training.epochs, training.patience)
     run = _begin(task.job, weights)
     title = f"training {task.job.method}" if title is None else title
-    with progress(title, training.epochs, show=training.progress_bar) as advance:
+    steps = count_steps(training, len(task.split.train)) // training.epochs
+    with _show(task, title, training.epochs * steps) as advance:
         while (stop := rule.decide(run.validation_loss)) is None:
             run = _add_epoch(task, run, validation, dataclasses.replace(epoch, number=run.epochs))
-            advance(1, _note(run))
+            advance(steps, _note(run))
     kept = _keep(task, run, stopped_early=stop.early)
     history = History(
         train_loss=run.train_loss,
@@ -82,6 +85,17 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
         warnings=warn_beyond_limit(task, kept.weights, validation),
     )
     return TrainingResult(kept.weights, history, kept.event_losses)
+
+
+@contextlib.contextmanager
+def _show(task: Task, title: str, steps: int) -> Iterator[Advance]:
+    """A display of this training, or its part in that of the whole fit."""
+    whole = task.advance
+    if whole is None:
+        with progress(title, steps, show=task.training.progress_bar) as advance:
+            yield advance
+    else:
+        yield lambda steps, note="": whole(steps, f"{title}: {note}")
 
 
 def _begin(job: Job, weights: Array) -> Run:

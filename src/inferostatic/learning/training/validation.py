@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Array
 
+from ...progress import Advance
 from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
@@ -20,13 +21,17 @@ FINAL_RECORDS_EACH = 16
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is trained on what: a job, its examples, their split, and the seed of all randomness."""
+    """What is trained on what: a job, its examples, their split, and the seed of all randomness.
+
+    `advance` reports steps to the display of a whole fit; without it a training shows its own.
+    """
 
     job: Job
     training: Training
     examples: AbstractExampleSource
     split: Split
     seed: int
+    advance: Advance | None = None
 
 
 def draw_validation(task: Task, number: int = 0) -> Examples | None:
