@@ -5,6 +5,7 @@ beside this one.
 """
 
 import dataclasses
+import functools
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -50,6 +51,8 @@ from .training.members import (
     extract_weights,
     insert_weights,
     join_members,
+    run_in_threads,
+    trains_in_threads,
 )
 from .training.options import Training
 from .training.train import train_members
@@ -160,14 +163,25 @@ def _train(problem: LearningProblem, defaults: Defaults, options: FitOptions) ->
         return ready
     initial = _initialise(problem, defaults, options)
     weights = initial.weights
-    decay = None
-    if training.weight_decay:
-        decay = jnp.full(len(weights), training.weight_decay, jnp.float32)
-    task = problem.build_task(initial.template, [initial.shapes.x_features], training, decay)
-    check_targets(task)
-    result = train_members(task, weights)
-    model = insert_weights(initial.template, result.weights)
-    trained = TrainedModel(model, initial.shapes, result.history, result.event_losses)
+    template, shapes = initial.template, initial.shapes
+
+    def train(problem: LearningProblem, rows: slice = slice(None)) -> TrainedModel:
+        decay = None
+        if training.weight_decay:
+            decay = jnp.full(len(weights[rows]), training.weight_decay, jnp.float32)
+        task = problem.build_task(template, [shapes.x_features], training, decay)
+        if rows.start in (None, 0):
+            check_targets(task)
+        result = train_members(task, weights[rows])
+        model = insert_weights(template, result.weights)
+        return TrainedModel(model, shapes, result.history, result.event_losses)
+
+    if trains_in_threads(template) and training.shared_batches and training.patience is None:
+        each = [functools.partial(train, rows=slice(j, j + 1)) for j in range(len(weights))]
+        trained = functools.reduce(join_members, run_in_threads(problem, each))
+    else:
+        # Members that stop together, or have batches of their own, need each other.
+        trained = train(problem)
     return trained if ready is None else join_members(ready, trained)
 
 

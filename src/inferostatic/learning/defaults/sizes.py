@@ -1,7 +1,7 @@
 """How many members, how large a network, and how long a training, from the number of events.
 
 Lengths are fitted by eye to the best of many trainings on problems with exact truth, from 1,000 to
-1,000,000 events: ten times the events need 2.6 times the steps, in batches twice as large.
+1,000,000 events: ten times the events need 2.5 times the steps, in batches twice as large.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ LONGEST_EFFORT = 4.0
 #: Steps at 1,000 events.
 STEPS = 2000
 #: Power of the number of events by which steps grow.
-STEPS_POWER = 0.42
+STEPS_POWER = 0.39
 #: Events in a batch at 1,000 events.
 BATCH = 64
 #: Events in a batch, at least: smaller ones cost as much time.

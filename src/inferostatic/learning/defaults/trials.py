@@ -16,7 +16,7 @@ from ..training.options import Training
 #: Events up to which networks of every weight decay are trained to the end on all of them.
 TRY_ALL = 15_000
 #: Events up to which short trials use all of them.
-TRY_SHORTLY = 150_000
+TRY_SHORTLY = 40_000
 #: Training events that short trials get where there are more, or where they are in files.
 TRY_ON = 30_000
 #: Validation events below which no difference is significant.

@@ -9,11 +9,12 @@ import dataclasses
 import functools
 import time
 
+import jax
 import numpy as np
 
 from ...models.architecture import AbstractArchitecture, Potential
 from ...models.networks.two_tower import TwoTower
-from ..training.members import MemberSetting, TrainedModel, join_members, runs_one_by_one
+from ..training.members import MemberSetting, TrainedModel, count_threads, join_members
 from ..training.options import Training, count_steps
 from .trials import (
     CLEARLY,
@@ -125,7 +126,7 @@ def _try_while_hopeful(
     trials: Trials, architecture: AbstractArchitecture, settings: list[MemberSetting]
 ) -> list[TrainedModel]:
     """Networks of the first settings, up to one that is clearly worse than the best before it."""
-    together = 1 if runs_one_by_one() else len(settings)
+    together = count_threads() if jax.default_backend() == "cpu" else len(settings)
     tried: list[TrainedModel] = []
     while len(tried) < len(settings):
         some = settings[len(tried) : len(tried) + together]

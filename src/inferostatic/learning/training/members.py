@@ -1,7 +1,12 @@
 """Members of an ensemble: rows of flat weights, several trained side by side, members joined."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -21,9 +26,14 @@ from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
 from .options import Training, count_steps
-from .steps import Job
-from .train import train_members
+from .steps import Job, is_small
+from .train import TrainingResult, train_members
 from .validation import Task
+
+#: Networks trained at a time, at most: each holds its batches in memory.
+MOST_THREADS = 8
+
+_Result = TypeVar("_Result")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,42 +112,93 @@ def train_side_by_side(
     title: str,
 ) -> list[TrainedModel]:
     """One network for each setting, on the same batches."""
-    if runs_one_by_one() and len(settings) > 1:
-        # The program that trains one network serves for all, and for the fit itself.
-        each = [
-            train_side_by_side(problem, architecture, training, [one], title=f"{title}, {j} of {n}")
-            for n in (len(settings),)
-            for j, one in enumerate(settings, 1)
-        ]
-        return [trained for (trained,) in each]
     kinds = list(dict.fromkeys(setting.features for setting in settings))
     choices = [dataclasses.replace(architecture, x_features=kind) for kind in kinds]
     learned = [problem.dataset.learn_shapes(one, problem.split.train) for one in choices]
     shapes = [learned[kinds.index(setting.features)] for setting in settings]
     keys = [derive_member_key(problem.seed, setting.start) for setting in settings]
     template, weights = draw_weights(architecture, shapes[0], keys)
-    maps = [s.x_features for s in shapes] if len(kinds) > 1 else [shapes[0].x_features]
     decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
-    task = problem.build_task(template, maps, training, decay)
-    result = train_members(task, weights, title=title)
-    trained = []
-    for j, shape in enumerate(shapes):
-        one = slice(j, j + 1)
-        own = eqx.tree_at(lambda m: m.x_features, template, shape.x_features)
-        history = dataclasses.replace(
-            result.history,
-            train_loss=result.history.train_loss[:, one],
-            validation_loss=result.history.validation_loss[:, one],
-            best_epoch=result.history.best_epoch[one],
-        )
-        model = insert_weights(own, result.weights[one])
-        trained.append(TrainedModel(model, shape, history, result.event_losses[one]))
-    return trained
+
+    def train(problem: LearningProblem, rows: slice) -> list[TrainedModel]:
+        maps = [shape.x_features for shape in shapes[rows]]
+        maps = maps if len(set(kinds)) > 1 else maps[:1]
+        task = problem.build_task(template, maps, training, decay[rows])
+        result = train_members(task, weights[rows], title=title)
+        return [_take_member(template, s, result, j) for j, s in enumerate(shapes[rows])]
+
+    if not trains_in_threads(template):
+        return train(problem, slice(None))
+    each = run_in_threads(
+        problem, [functools.partial(train, rows=slice(j, j + 1)) for j in range(len(settings))]
+    )
+    return [one for (one,) in each]
 
 
-def runs_one_by_one() -> bool:
-    """Whether several networks take as long side by side as one after another."""
-    return jax.default_backend() == "cpu"
+def _take_member(
+    template: AbstractModel, shapes: Shapes, result: TrainingResult, member: int
+) -> TrainedModel:
+    one = slice(member, member + 1)
+    own = eqx.tree_at(lambda m: m.x_features, template, shapes.x_features)
+    history = dataclasses.replace(
+        result.history,
+        train_loss=result.history.train_loss[:, one],
+        validation_loss=result.history.validation_loss[:, one],
+        best_epoch=result.history.best_epoch[one],
+    )
+    model = insert_weights(own, result.weights[one])
+    return TrainedModel(model, shapes, history, result.event_losses[one])
+
+
+def trains_in_threads(template: AbstractModel) -> bool:
+    """Whether networks are best trained one in each thread, all by one compiled program.
+
+    On a CPU the products of one network hardly use more than one core, and stacked ones take up to
+    twice the time; only small networks gain by being stacked, as all do on an accelerator.
+    """
+    return jax.default_backend() == "cpu" and not is_small(template)
+
+
+def count_threads() -> int:
+    """Networks that are trained at a time: one on each core that this process may use."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        cores = os.cpu_count() or 1
+    return min(cores, MOST_THREADS)
+
+
+class _StoppedError(Exception):
+    """Another thread failed, or the user interrupted."""
+
+
+def run_in_threads(
+    problem: LearningProblem, trainings: Sequence[Callable[[LearningProblem], _Result]]
+) -> list[_Result]:
+    """The results of trainings that run at the same time; one that fails ends the others."""
+    if len(trainings) == 1:
+        return [trainings[0](problem)]
+    stop, whole = threading.Event(), problem.advance
+
+    def advance(steps: int, note: str = "") -> None:
+        if stop.is_set():
+            raise _StoppedError
+        if whole is not None:
+            whole(steps, note)
+
+    own = dataclasses.replace(problem, advance=advance)
+    with ThreadPoolExecutor(count_threads()) as pool:
+        futures = [pool.submit(training, own) for training in trainings]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            errors = [f.exception() for f in futures if f.done() and not f.cancelled()]
+            for error in errors:
+                if error is not None and not isinstance(error, _StoppedError):
+                    raise error from None
+            raise
 
 
 def join_members(first: TrainedModel, others: TrainedModel) -> TrainedModel:

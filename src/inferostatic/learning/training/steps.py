@@ -138,7 +138,7 @@ def _over_members(job: Job, function: Any, mapped: tuple[Any, ...]) -> Any:  # n
         # A single member is trained without a batch axis, which is faster for small networks.
         result = function(*jax.tree.map(lambda leaf: leaf[0], mapped))
         return jax.tree.map(lambda leaf: leaf[None], result)
-    if jax.default_backend() == "cpu" and not _is_small(job):
+    if jax.default_backend() == "cpu" and not is_small(job.model):
         # One after another: on a CPU products of stacked matrices take up to twice the time.
         return jax.lax.map(lambda parts: function(*parts), mapped)
     return jax.vmap(function)(*mapped)
@@ -149,35 +149,38 @@ def _over_members(job: Job, function: Any, mapped: tuple[Any, ...]) -> Any:  # n
 _SMALL = {"xla_cpu_experimental_ynn_fusion_type": ""}
 #: Numbers in the largest weight matrix up to which that holds, whatever the batch.
 SMALL_MATRIX = 512
+#: Large networks compile in half the time so, and run as fast.
+_LARGE = {"xla_backend_optimization_level": 1}
 
 
 @functools.cache
-def _accepts_small() -> bool:
-    """Whether this version of XLA knows the option."""
+def compile_with(function: Any, *, small: bool = False) -> Any:  # noqa: ANN401
+    """The function compiled with the options that suit the size of its matrices on a CPU."""
+    options: dict[str, Any] = _SMALL if small else _LARGE
+    compile_: Any = eqx.filter_jit
+    if jax.default_backend() != "cpu" or not _accepts(tuple(options.items())):
+        return compile_(function)
+    return compile_(function, compiler_options=options)
+
+
+@functools.cache
+def _accepts(options: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether this version of XLA knows the options."""
     try:
-        jax.jit(lambda x: x, compiler_options=_SMALL)(1.0)
+        jax.jit(lambda x: x, compiler_options=dict(options))(1.0)
     except Exception:  # noqa: BLE001 (whatever it raises, the answer is no)
         return False
     return True
 
 
-run_steps = eqx.filter_jit(_run_steps)
-
-
-@functools.cache
-def _run_small_steps() -> Any:  # noqa: ANN401
-    compile_with: Any = eqx.filter_jit
-    return compile_with(_run_steps, compiler_options=_SMALL)
-
-
 def compile_steps(job: Job) -> Any:  # noqa: ANN401
-    """`run_steps`, compiled in the way that suits the size of the network."""
-    small = _is_small(job) and jax.default_backend() == "cpu"
-    return _run_small_steps() if small and _accepts_small() else run_steps
+    """`_run_steps`, compiled in the way that suits the size of the network."""
+    return compile_with(_run_steps, small=is_small(job.model))
 
 
-def _is_small(job: Job) -> bool:
-    arrays = jax.tree.leaves(eqx.filter(job.model.network, eqx.is_inexact_array))
+def is_small(model: AbstractModel) -> bool:
+    """Whether the matrices are so small that the number of operations is what a step costs."""
+    arrays = jax.tree.leaves(eqx.filter(model.network, eqx.is_inexact_array))
     return max(a.size for a in arrays) <= SMALL_MATRIX
 
 
@@ -203,19 +206,23 @@ def fix_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
     """Examples with records that stay the same for the whole run."""
     # Without the model and the decay, so that all networks share a program.
     bare = eqx.tree_at(lambda j: (j.model, j.decay), job, (None, None), is_leaf=lambda a: a is None)
-    return _fix_records(bare, examples, key)
+    return compile_with(_fix_records)(bare, examples, key)
 
 
-@eqx.filter_jit
 def _fix_records(job: Job, examples: Examples, key: PRNGKeyArray) -> Examples:
     return supervise_examples(job, examples, jnp.arange(len(examples)), key)
 
 
-@eqx.filter_jit
 def member_losses(
     job: Job, weights: Float[Array, "members parameters"], examples: Examples
 ) -> Float[Array, "members n"]:
     """Weighted loss of every example for each member, in chunks."""
+    return compile_with(_member_losses)(job, weights, examples)
+
+
+def _member_losses(
+    job: Job, weights: Float[Array, "members parameters"], examples: Examples
+) -> Float[Array, "members n"]:
     count = len(examples)
     size = min(VALIDATION_CHUNK, count)
     chunks = -(-count // size)

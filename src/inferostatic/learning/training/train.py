@@ -18,7 +18,7 @@ from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
 from .options import count_steps
-from .steps import Job, State, compile_steps, fix_records, initial_state, member_losses
+from .steps import Job, State, compile_steps, initial_state, member_losses, supervise_examples
 from .stopping import StoppingRule
 from .validation import Task, draw_validation, find_event_losses
 
@@ -163,7 +163,8 @@ def _keep(task: Task, run: Run, *, stopped_early: bool) -> KeptEpoch:
 def _measure_example(task: Task) -> int:
     """Numbers that one supervised example holds."""
     one = task.examples.take(np.zeros(1, np.int32))
-    shapes = eqx.filter_eval_shape(fix_records, task.job, one, Stream(0, Purpose.TRY_MODEL).key())
+    key = Stream(0, Purpose.TRY_MODEL).key()
+    shapes = eqx.filter_eval_shape(supervise_examples, task.job, one, jnp.arange(1), key)
     return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 
