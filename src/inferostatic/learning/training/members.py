@@ -5,7 +5,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import equinox as eqx
@@ -190,14 +190,14 @@ def run_in_threads(
     with ThreadPoolExecutor(count_threads()) as pool:
         futures = [pool.submit(training, own) for training in trainings]
         try:
+            # Whichever fails first is raised, not the first in order.
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
             return [future.result() for future in futures]
         except BaseException:
             stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            errors = [f.exception() for f in futures if f.done() and not f.cancelled()]
-            for error in errors:
-                if error is not None and not isinstance(error, _StoppedError):
-                    raise error from None
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
