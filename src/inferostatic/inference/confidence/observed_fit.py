@@ -11,9 +11,11 @@ import numpy as np
 
 from ...inputs import rounded, warn_user
 from ..likelihood.likelihood import Likelihood
+from ..likelihood.log_likelihood import LogLikelihood
 from ..likelihood.minuit import NotConverged
-from ..likelihood.model import DataSets, LikelihoodModel, LogLikelihood, scatter_points
+from ..likelihood.model import DataSets, LikelihoodModel
 from ..likelihood.newton import Maximum
+from ..likelihood.point_sequences import scatter_points
 from ..likelihood.profile import variance_ratio
 
 #: Pairs of event and θ spent on finding where to start the fits of nuisance parameters.

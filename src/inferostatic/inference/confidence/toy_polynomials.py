@@ -17,12 +17,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import ndtri
 
 from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
-from ..likelihood.model import LikelihoodModel, kronecker_sequence
+from ..likelihood.model import LikelihoodModel
 from ..likelihood.newton import AbstractSurface, maximise
+from ..likelihood.point_sequences import kronecker_sequence, map_to_ball
 from .observed_fit import Fits
 from .toys import Toys
 
@@ -253,7 +253,5 @@ def _unit_nodes(dim: int, count: int) -> np.ndarray:
     """Points spread in the unit ball."""
     if dim == 1:
         return np.cos(np.pi * (np.arange(count)[:, None] + 0.5) / count)
-    cube = np.clip(kronecker_sequence(count, dim + 1), 1e-6, 1 - 1e-6)
-    normal = ndtri(cube[:, :dim])
-    length = np.linalg.norm(normal, axis=1, keepdims=True)
-    return normal / np.maximum(length, 1e-9) * cube[:, dim:] ** (1 / dim)
+    direction, radius = map_to_ball(kronecker_sequence(count, dim + 1))
+    return direction * radius[:, None]

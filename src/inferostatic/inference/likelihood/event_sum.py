@@ -29,8 +29,9 @@ MOST_EMBEDDED = 1 << 26
 TABLE_PAIRS = 1 << 13
 #: θ in one block of a table.
 TABLE_POINTS = 128
-#: Pairs of event and θ in one compiled call of a sum at many θ.
-SUM_PAIRS = 1 << 16
+#: Pairs of event and θ in one compiled call of a sum at many θ; larger calls leave the cache, and
+#: took twice as long.
+SUM_PAIRS = 1 << 13
 
 
 class Derivatives(NamedTuple):
