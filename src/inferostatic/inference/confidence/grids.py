@@ -8,6 +8,8 @@ from ...inputs import Input, as_floats, as_rows, rounded, warn_user
 from ..arguments import as_points
 from ..chi_square import chi2_quantile
 from ..lattice import Axes, Box, lattice
+from ..likelihood.likelihood_table import FIT_COST
+from ..likelihood.model import LikelihoodModel
 from .method import AbstractPointTest
 from .observed_fit import ObservedFit
 
@@ -17,6 +19,8 @@ AXIS_POINTS = {1: 61, 2: 21, 3: 9, 4: 7}
 REACH = 4.0
 #: Level of the set that a grid must hold.
 WHOLE_LEVEL = 0.95
+#: Times that a grid is laid, usually.
+USUAL_GRIDS = 3
 #: Times that a grid is laid, at most.
 MOST_GRIDS = 5
 
@@ -48,10 +52,18 @@ class Tester:
             )
         # A point above the best fit is a better best fit; θ that were tested before keep theirs.
         best = int(np.argmax(np.where(np.isnan(found.value), -np.inf, found.value)))
-        if found.value[best] > self.observed.value + 1e-6:
+        if found.value[best] > self.observed.value + self.observed.resolution:
             self.observed = self.observed.improve(found.theta[best])
             statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
         return statistic, found.theta
+
+
+def count_fits(count: int | None, indices: list[int], model: LikelihoodModel) -> int:
+    """Fits of the observed events at a grid of so many points, or at those that are laid."""
+    if count is None:
+        count = USUAL_GRIDS * AXIS_POINTS.get(len(indices), 1) ** len(indices)
+    # Where nothing is profiled, a point costs one evaluation.
+    return count if int(model.free.sum()) > len(indices) else count // FIT_COST
 
 
 def read_grid(

@@ -23,6 +23,10 @@ from .event_sum import Derivatives
 from .float64 import float64
 from .point_sequences import kronecker_sequence, map_to_ball
 
+#: Evaluations of a network from which on a table pays: some 10 s.
+PAYS = 5_000_000
+#: Events with which it is looked where ln L is large, and whether it is in several places.
+FEW_EVENTS = 128
 #: Error of ln L that is tolerated near the maximum.
 TOLERANCE = 0.01
 #: Depth below the maximum, in ln L, from which on more is tolerated, in proportion to its square.
@@ -299,6 +303,12 @@ def tabulate_sums(
         settled = not region.differs(following)
         region = region if settled else following
     return None
+
+
+def usual_nodes(dim: int) -> int:
+    """Nodes that a table of so many parameters usually takes."""
+    degrees = DEGREES.get(dim, (1,))
+    return int(2 * NODES_EACH * comb(dim + degrees[min(1, len(degrees) - 1)], dim))
 
 
 def _affordable(degree: int, dim: int, count: int) -> int:

@@ -17,16 +17,23 @@ from ...progress import progress
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ..likelihood.event_sum import Derivatives
-from ..likelihood.event_table import CheckedTable, Ellipsoid, TableProblem, tabulate_sums
+from ..likelihood.event_table import (
+    FEW_EVENTS,
+    PAYS,
+    CheckedTable,
+    Ellipsoid,
+    TableProblem,
+    tabulate_sums,
+    usual_nodes,
+)
 from ..likelihood.float64 import float64
 from ..likelihood.log_likelihood import LogLikelihood, TabulatedLikelihood
 from ..likelihood.newton import AbstractSurface, maximise
+from ..likelihood.other_modes import ModeSearch
 from .log_posterior import LogPosterior, Target
 from .sampler import Samples
 from .weighted_draws import temper_weights, weighted_moments
 
-#: Evaluations of a network from which on a table pays: some 10 s.
-PAYS = 5_000_000
 #: Depth below the maximum of the posterior that a table reaches.
 DEPTH = 25.0
 #: Most nodes of a table.
@@ -37,22 +44,10 @@ COST = 0.5
 FIRST_DRAWS = 1024
 #: How many of them should matter.
 FIRST_ESS = 64
-#: Events that are enough for that.
-FEW_EVENTS = 128
 #: Standard deviations of the first ellipsoid, for a flattened posterior and for the posterior.
 FIRST_REACH = (3.5, 7.0)
-#: Starts from which other modes are looked for.
-MOST_MODES = 6
-#: Points on the way from such a start to the table's maximum.
-WAY_POINTS = 32
-#: Fall of the log posterior on that way above which the start may belong to another mode.
-LARGEST_DIP = 1.0
 #: Unconstrained coordinates are searched to here.
 FURTHEST = 12.0
-#: Two maxima are the same if they are closer, in prior standard deviations.
-SAME_MODE = 0.01
-#: Allowance for maxima found with few events, in ln L for each parameter and event left out.
-MISPLACED = 3.0
 #: Draws at which the table is compared with the exact sums in the end.
 CHECKED_DRAWS = 64
 #: Root mean square of the error of ln L at these draws above which the table is discarded. To first
@@ -116,13 +111,15 @@ def _tabulate(
     def sum_events(points: np.ndarray) -> np.ndarray:
         return exact.sum_events(density.full_thetas(points))
 
-    with progress("tabulating ln L", most, show=show) as advance:
+    with progress("tabulating ln L", usual_nodes(drawn.shape[1]), show=show) as advance:
         values = rough.log_likelihoods(drawn)
         if not np.isfinite(values).any():
             return None
         problem = TableProblem(sum_events, density.log_rests, DEPTH, most)
         found = tabulate_sums(problem, _first_ellipsoid(target, drawn, values), advance)
-        if found is None or _has_other_modes(target, rough, found, drawn, values):
+        ratio = exact.evaluations / few.evaluations
+        search = _search_modes(target, rough, drawn, ratio)
+        if found is None or search.finds_other(found, values, DEPTH):
             return None
     with float64():
         return found, TabulatedLikelihood(exact.alone, found.table, density.free_indices)
@@ -151,48 +148,18 @@ class _Density(AbstractSurface):
         )
 
 
-def _has_other_modes(
-    target: Target,
-    rough: LogPosterior,
-    found: CheckedTable,
-    drawn: np.ndarray,
-    values: np.ndarray,
-) -> bool:
-    """Whether a maximum outside of the table may be as high as the one inside.
+def _search_modes(
+    target: Target, rough: LogPosterior, drawn: np.ndarray, ratio: float
+) -> ModeSearch:
+    """The posterior in the free parameters, climbed in unconstrained coordinates."""
+    coordinates = target.density.coordinates
 
-    Draws of the prior that are higher than their neighbours are followed uphill with few events.
-    """
-    scale, size = target.density.coordinates.scale, drawn.shape[1]
-    away = ((drawn[:, None] - drawn[None]) / scale) ** 2
-    near = np.argsort(away.sum(axis=2), axis=1)[:, 1 : 2 * size + 4]
-    peaks = np.isfinite(values) & (values >= values[near].max(axis=1))
-    peaks &= found.ellipsoid.distance(drawn) > 1.0
-    if not peaks.any():
-        return False
-    starts = drawn[peaks][np.argsort(-values[peaks])[:MOST_MODES]]
-    # What rises all the way to the table's maximum is not a mode of its own.
-    way = np.linspace(0.0, 1.0, WAY_POINTS)[:, None, None]
-    path = (starts + way * (found.best - starts)).reshape(-1, size)
-    along = (rough.log_likelihoods(path) + rough.log_priors(path)).reshape(WAY_POINTS, -1)
-    dips = (np.maximum.accumulate(along, axis=0) - along).max(axis=0) > LARGEST_DIP
-    if not dips.any():
-        return False
-    starts = starts[dips]
-    # Always as many, so that there is one program to compile.
-    starts = np.concatenate([found.best[None], np.resize(starts, (MOST_MODES, size))])
-    free = np.clip(target.density.coordinates.many_free(starts), -FURTHEST, FURTHEST)
-    box = (np.full_like(free, -FURTHEST), np.full_like(free, FURTHEST))
-    with float64():
-        ends = maximise(_Density(rough), np.zeros((len(free), 1)), free, *box).theta
-    ends = target.density.coordinates.many_theta(ends)
-    others = np.abs((ends - ends[0]) / scale).max(axis=1) > SAME_MODE
-    others &= found.ellipsoid.distance(ends) > 1.0
-    if not others.any():
-        return False
-    exact = target.density.log_probs(np.concatenate([found.best[None], ends[others]]))
-    # With few events a maximum lies beside that of all, lower by about half a unit for each
-    # parameter and each event that was left out for one that was not.
-    assert isinstance(target.density.likelihood, LogLikelihood)
-    assert isinstance(rough.likelihood, LogLikelihood)
-    ratio = target.density.likelihood.evaluations / rough.likelihood.evaluations
-    return bool(exact[1:].max() > exact[0] - DEPTH - MISPLACED * size * ratio)
+    def climb(starts: np.ndarray) -> np.ndarray:
+        free = np.clip(coordinates.many_free(starts), -FURTHEST, FURTHEST)
+        box = (np.full_like(free, -FURTHEST), np.full_like(free, FURTHEST))
+        with float64():
+            ends = maximise(_Density(rough), np.zeros((len(free), 1)), free, *box).theta
+        return coordinates.many_theta(ends)
+
+    exact = target.density.log_probs
+    return ModeSearch(drawn, coordinates.scale, rough.log_probs, climb, exact, ratio)
