@@ -27,8 +27,9 @@ from .point_sequences import kronecker_sequence, map_to_ball
 PAYS = 5_000_000
 #: Events with which it is looked where ln L is large, and whether it is in several places.
 FEW_EVENTS = 128
-#: Error of ln L that is tolerated near the maximum.
-TOLERANCE = 0.01
+#: Error of ln L that is tolerated near the maximum: a posterior mean or the end of an interval is
+#: shifted by at most about so many standard errors.
+TOLERANCE = 0.003
 #: Depth below the maximum, in ln L, from which on more is tolerated, in proportion to its square.
 TOLERANT_DEPTH = 5.0
 #: Depth to which nodes count fully in the fit: what matters is the neighbourhood of the maximum.

@@ -79,6 +79,11 @@ class LikelihoodTable:
         )
 
 
+def table_pays(exact: LogLikelihood, fits: int) -> bool:
+    """Whether so many fits with exact sums would take long."""
+    return FIT_COST * fits * exact.evaluations >= PAYS
+
+
 def tabulate_likelihood(
     exact: LogLikelihood,
     model: LikelihoodModel,
@@ -99,10 +104,9 @@ def tabulate_likelihood(
         show: force the progress bar on or off.
     """
     free = np.flatnonzero(model.free)
-    evaluations = FIT_COST * fits
-    if evaluations * exact.evaluations < PAYS or len(free) == 0:
+    if len(free) == 0 or not table_pays(exact, fits):
         return None
-    most = int(min(MOST_NODES, COST * evaluations))
+    most = int(min(MOST_NODES, COST * FIT_COST * fits))
 
     def full(points: np.ndarray) -> np.ndarray:
         thetas = np.repeat(np.asarray(model.low, np.float64)[None], len(points), axis=0)
