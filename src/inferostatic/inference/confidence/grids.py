@@ -41,6 +41,12 @@ class Tester:
         statistic, theta = self.statistic(points)
         return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
 
+    def test_lattice(self, axes: Axes, *, show: bool | None) -> Tested:
+        """Test all points of a lattice."""
+        statistic, theta = self.statistic(lattice(axes))
+        found = self.test.p_values_on_lattice(statistic, theta, self.indices, axes, show=show)
+        return statistic, found, theta
+
     def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The observed statistic, and θ with the others profiled."""
         statistic, found = self.observed.statistic(self.indices, points)
@@ -118,13 +124,13 @@ def lay_grid(
         low, high, good = _next_box(axes, accepted, box)
         if good:
             break
-    tested = tester(lattice(axes), show=show)
+    tested = tester.test_lattice(axes, show=show)
     for _ in range(MOST_GRIDS - 1):
         low, high, good = _next_box(axes, tested[1] > 1 - WHOLE_LEVEL, box, narrower=False)
         if good or not tester.random:
             break
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
-        tested = tester(lattice(axes), show=show)
+        tested = tester.test_lattice(axes, show=show)
     return axes, tested
 
 

@@ -107,6 +107,11 @@ def _exponents(dim: int, events: int) -> tuple[tuple[int, ...], ...]:
     return tuple(e for e in every if sum(e) <= degree)
 
 
+def count_nodes(dim: int, events: int) -> int:
+    """Nodes for toys of so many events."""
+    return int(np.ceil(NODES_EACH * len(_exponents(dim, events))))
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nodes:
     """Where a pool is tabulated: a ball of unit radius mapped by `spread` around `centre`.
@@ -167,7 +172,7 @@ def toy_maxima(
     if guess is None:
         guess = Nodes(toys.theta[free], np.diag(0.05 * (model.high - model.low)[free]))
     exponents = _exponents(len(free), toys.most_events)
-    unit = _unit_nodes(len(free), int(np.ceil(NODES_EACH * len(exponents))))
+    unit = _unit_nodes(len(free), count_nodes(len(free), toys.most_events))
     value = theta = alone = np.zeros(0)
     for turn in range(ROUNDS):
         thetas = np.repeat(model.low[None], len(unit), axis=0)
