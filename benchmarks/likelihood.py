@@ -148,7 +148,7 @@ def two_parameters(estimator: ist.Estimator, x: np.ndarray) -> ist.Likelihood:
 
 
 def grid2(estimator: ist.Estimator, x: np.ndarray) -> Numbers:
-    """Posterior mean and standard deviation, whose integration error is below 0.001 of the latter."""
+    """Posterior mean and standard deviation, integrated to 0.001 of the latter."""
     found = moments(ist.posterior(two_parameters(estimator, x), method=ist.Grid(), seed=6))
     return found | {"mcse": (0.001 * np.array(found["sd"])).tolist()}
 
@@ -298,7 +298,7 @@ def largest(before: Numbers, after: Numbers, name: str, unit: Any) -> float:  # 
 
 
 class Job(NamedTuple):
-    """Events, what is timed, how its numbers are compared, how often it is called, of what model."""
+    """Events, what is timed, how its numbers are compared, how often, and of what model."""
 
     events: int
     work: Callable[..., Numbers]

@@ -22,7 +22,7 @@ from ..likelihood.likelihood import Likelihood
 from .method import AbstractConfidenceMethod, AbstractPointTest
 from .observed_fit import ObservedFit
 from .toy_fits import ToyFitter
-from .toys import ToyMaker, ToySource, describe_toys, make_toy_maker, require_source
+from .toys import FEW_EVENTS, ToyMaker, ToySource, describe_toys, make_toy_maker, require_source
 
 #: Statistics that differ by less are equal: discrete data repeat values up to rounding.
 TIE = 1e-4
@@ -108,8 +108,9 @@ class _ToyTest(AbstractPointTest):
         above it are interpolated linearly, and compared with toys at some other points.
         """
         coarse = _thin_axes(axes)
+        few = max(self.fitter.maker.events) < FEW_EVENTS  # the distribution changes much with θ
         long = len(theta) * self.fitter.count_evaluations() >= LATTICE_PAYS
-        if not long or len(theta) < 2 * len(lattice(coarse)):
+        if few or not long or len(theta) < 2 * len(lattice(coarse)):
             return self.p_values(statistic, theta, indices, show=show)
         nodes, maker = lattice(coarse), _share_pools(self.fitter.maker)
         profiled = self.fitter.observed.conditional(indices, nodes).theta

@@ -28,7 +28,9 @@ class ToyFitter:
         if indices:
             at[indices] = values
             model = model.hold(indices, at)
-        if toys.most_events < FEW_EVENTS:
+        if not model.free.any():
+            found = toy_maxima(model, toys, None)[0]
+        elif toys.most_events < FEW_EVENTS:
             found = self._fit_each(model, toys, at)
         else:
             found = self._fit_together(model, toys, at, tuple(indices))

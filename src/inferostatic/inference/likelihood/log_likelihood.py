@@ -70,10 +70,18 @@ class AbstractLogLikelihood(eqx.Module):
 
 
 class LogLikelihood(AbstractLogLikelihood):
-    """With exact sums over the events of every channel."""
+    """With exact sums over the events of every channel.
+
+    Attributes:
+        alone: what does not need the events.
+        sums: over the events of every channel.
+        free: which parameters the sums are differentiated in; derivatives in the others are those
+            of `alone`. None for all.
+    """
 
     alone: ThetaTerms
     sums: tuple[EventSum, ...]
+    free: tuple[bool, ...] | None = eqx.field(static=True, default=None)
 
     def __call__(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
         """ln L(θ)."""
@@ -91,10 +99,12 @@ class LogLikelihood(AbstractLogLikelihood):
         value, gradient, hessian = self.alone.derivatives(theta)
         for add_up, indices in zip(self.sums, self.alone.indices, strict=True):
             own = np.array(indices)
-            part = add_up.derivatives(theta[own])
+            inner = tuple(k for k, i in enumerate(indices) if self.free is None or self.free[i])
+            part = add_up.derivatives(theta[own], inner)
+            outer = own[list(inner)]
             value = value + part.value
-            gradient = gradient.at[own].add(part.gradient)
-            hessian = hessian.at[np.ix_(own, own)].add(part.hessian)
+            gradient = gradient.at[outer].add(part.gradient)
+            hessian = hessian.at[np.ix_(outer, outer)].add(part.hessian)
         return Derivatives(value, gradient, hessian)
 
     def sum_events(self, thetas: np.ndarray) -> np.ndarray:
@@ -106,7 +116,8 @@ class LogLikelihood(AbstractLogLikelihood):
         if all(add_up.weight.size <= most for add_up in self.sums):
             return self
         with float64():
-            return LogLikelihood(self.alone, tuple(_thin(add_up, most) for add_up in self.sums))
+            thinned = tuple(_thin(add_up, most) for add_up in self.sums)
+            return LogLikelihood(self.alone, thinned, self.free)
 
     @property
     def evaluations(self) -> int:

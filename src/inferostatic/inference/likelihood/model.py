@@ -114,6 +114,7 @@ class _Surface(AbstractSurface):
     precision: Array
     rates: tuple[Rate | None, ...]
     indices: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    free: tuple[bool, ...] | None = eqx.field(static=True, default=None)
 
     def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
         """Of one data set."""
@@ -127,7 +128,7 @@ class _Surface(AbstractSurface):
             for models, events, weights in zip(self.models, x, weight, strict=True)
         )
         alone = ThetaTerms(measured, self.precision, totals, self.rates, self.indices)
-        return LogLikelihood(alone, sums)
+        return LogLikelihood(alone, sums, self.free)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -201,7 +202,7 @@ class LikelihoodModel:
             measured = np.broadcast_to(measured, start.shape)
             rows = sum(weight.shape[-1] for weight in events[1])
             return maximise(
-                self._surface,
+                dataclasses.replace(self._surface, free=tuple(self.free.tolist())),
                 measured if same else (events, measured),
                 start,
                 *box,
