@@ -18,10 +18,12 @@ from .minuit import AbstractObjective, NotConverged, Problem
 
 #: Crossings are found to this fraction of a standard error.
 CROSSING_TOLERANCE = 1e-3
-#: Fits that the interval of one parameter takes, roughly.
-INTERVAL_FITS = 20
-#: Fits that one crossing takes, roughly.
-CROSSING_FITS = 7
+#: Fits that the interval of one parameter costs, roughly.
+INTERVAL_FITS = 6
+#: Fits that one crossing costs, roughly.
+CROSSING_FITS = 2
+#: Fits near the last one by Minuit that cost as much as one from the start.
+EASY_FITS = 3
 #: Difference of q from its target within which a point is a crossing.
 ON_CROSSING = 0.05
 #: Error of q from a table at a crossing above which the table is discarded.
@@ -136,7 +138,7 @@ class Profiler:
                 f"values of {self.problem.names[index]} must be a list inside the trained region, "
                 f"{low:.5g} to {high:.5g}; got {np.round(points, 5).tolist()}."
             )
-        near, found, q = self.near(len(points)), [], []
+        near, found, q = self.near(len(points) // EASY_FITS), [], []
         with progress("profile", len(points)) as advance:
             for point in points:
                 value, theta = near.fit_at([index], np.array([point]))
