@@ -66,10 +66,10 @@ class Tester:
 
 def count_fits(count: int | None, indices: list[int], model: LikelihoodModel) -> int:
     """Fits of the observed events at a grid of so many points, or at those that are laid."""
-    if count is None:
-        count = USUAL_GRIDS * AXIS_POINTS.get(len(indices), 1) ** len(indices)
+    laid = USUAL_GRIDS * AXIS_POINTS.get(len(indices), 1) ** len(indices)
+    points = laid if count is None else count
     # Where nothing is profiled, a point costs one evaluation.
-    return count if int(model.free.sum()) > len(indices) else count // FIT_COST
+    return points if int(model.free.sum()) > len(indices) else points // FIT_COST
 
 
 def read_grid(
