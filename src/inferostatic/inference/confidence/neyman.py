@@ -131,16 +131,18 @@ class _ToyTest(AbstractPointTest):
             error = 0.0
             for level in CHECKED_AT:
                 row = int(np.argmin(np.abs(np.log(values / level)) + away))
-                there = p_value(self.fitter.statistic(theta[row], indices), statistic[row])
+                there = p_value(self.fitter.statistic(theta[row], indices, maker), statistic[row])
                 error = max(error, abs(there - values[row]))
-                spread = np.sqrt(max(there, values[row]) * (1 / maker.toys + maker.shared))
+                # Two-sided statistics are correlated by the square of what toys share.
+                spread = np.sqrt(max(there, values[row]) * (1 / maker.toys + maker.shared**2))
                 if abs(there - values[row]) > CHECK_SIGMAS * spread:
                     return self.p_values(statistic, theta, indices, show=show)
                 advance(1)
         self.interpolated[:] = [
-            f"toys were made at {len(nodes)} points of the grid's region and p-values interpolated "
-            f"between; at {len(CHECKED_AT)} other points they differ by up to {error:.2g} from "
-            "those of toys there (a grid that is given has toys at every point)"
+            f"toys were made at {len(nodes)} points of the grid's region, from pools of which two "
+            f"toys share {maker.shared:.2%}, and p-values interpolated between them; at "
+            f"{len(CHECKED_AT)} other points they differ by up to {error:.2g} from those of toys "
+            "there (a grid that is given has toys at every point)"
         ]
         return values
 
@@ -181,8 +183,9 @@ def _share_pools(maker: ToyMaker) -> ToyMaker:
     """Smaller pools: where p-values are interpolated, several of them serve together."""
     if maker.pool is not None:
         return maker
-    half = (maker.pool_times // 2, maker.pool_least // 2)
-    return dataclasses.replace(maker, pool_times=half[0], pool_least=half[1])
+    return dataclasses.replace(
+        maker, pool_times=maker.pool_times // 2, pool_least=maker.pool_least // 4
+    )
 
 
 def _multilinear(axes: Axes, points: np.ndarray) -> np.ndarray:
