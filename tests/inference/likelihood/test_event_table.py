@@ -164,21 +164,49 @@ def test_posteriors_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         assert table.log_prob.max() == pytest.approx(exact.log_prob.max(), abs=0.05)
 
 
-def test_a_table_that_is_wrong_at_the_draws_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_price(monkeypatch, 0)
-    likelihood = ist.Likelihood(exact_dirichlet(), dirichlet_events(150), fixed={"c": 4.0})
-    right = ist.posterior(likelihood, seed=2)
+def tilt_tables(monkeypatch: pytest.MonkeyPatch, slope: float) -> None:
+    """Make every table wrong by so much at the surface of its ellipsoid."""
     fitted = event_table._Fit.table
 
     def tilted(fit: Any) -> event_table.EventTable:
         table = fitted(fit)
         with float64():
-            wrong = table.coefficients.at[(1,) + (0,) * (table.coefficients.ndim - 1)].add(3.0)
+            wrong = table.coefficients.at[(1,) + (0,) * (table.coefficients.ndim - 1)].add(slope)
         return event_table.EventTable(
             table.centre, table.to_ball, table.middle, table.to_cube, wrong, table.fall
         )
 
     monkeypatch.setattr(event_table._Fit, "table", tilted)
+
+
+def test_intervals_are_exact_though_a_table_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    likelihood = ist.Likelihood(
+        exact_dirichlet(), dirichlet_events(200), fixed={"b": 3.0, "c": 4.0}
+    )
+    tilt_tables(monkeypatch, 0.12)
+    table, exact = with_and_without(
+        monkeypatch, lambda: ist.maximum_likelihood(likelihood).interval(0.9)[0]
+    )
+    np.testing.assert_allclose(table, exact, atol=0.005 * (exact[1] - exact[0]) / 2)
+
+
+def test_limits_are_exact_though_tables_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    likelihood = ist.Likelihood(exact_normal(), normal_events(100, 0.1), bounds={"theta0": (0, 3)})
+    method = ist.CLs(asimov=np.zeros((1, 1)))
+    tilt_tables(monkeypatch, 0.06)
+    table, exact = with_and_without(
+        monkeypatch, lambda: ist.upper_limit(likelihood, "theta0", method)
+    )
+    assert any("ln L from tables of" in note for note in table.notes)
+    limits = np.array([[one.observed, *one.expected] for one in (table, exact)])
+    np.testing.assert_allclose(*limits, atol=3e-4)
+
+
+def test_a_table_that_is_wrong_at_the_draws_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_price(monkeypatch, 0)
+    likelihood = ist.Likelihood(exact_dirichlet(), dirichlet_events(150), fixed={"c": 4.0})
+    right = ist.posterior(likelihood, seed=2)
+    tilt_tables(monkeypatch, 3.0)
     found = ist.posterior(likelihood, seed=2)
     assert not any("table" in note for note in found.notes)
     np.testing.assert_allclose(found.mean, right.mean, atol=1e-3)
