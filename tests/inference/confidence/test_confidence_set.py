@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal, gaussian
+from inferostatic.inference.confidence import grids, neyman
 from inferostatic.inference.confidence.confidence_set import confidence_set
 from inferostatic.inference.confidence.method import AbstractConfidenceMethod, AbstractPointTest
 from inferostatic.inference.confidence.observed_fit import fit_observed
@@ -253,8 +254,42 @@ def test_the_hull_is_interpolated_and_says_where_it_is_cut():
     assert hull(axes, size, 1.2, (np.array([-3.0, -1.0]), np.array([3.0, 1.0])))[1] == []
 
 
+def test_p_values_between_toys_at_few_points(monkeypatch):
+    """For a normal mean the statistic is χ² with two degrees of freedom at every θ."""
+    x = np.random.default_rng(6).normal([0.2, -0.1], size=(60, 2))
+    method = ist.Neyman(normal, toys=200)
+    monkeypatch.setattr(neyman, "LATTICE_PAYS", 0)
+    result = confidence_set(MEANS, x, method, seed=3)
+    assert any("toys were made at 16 points" in note for note in result.notes)
+    assert len(result.points) == 21**2
+    wanted = np.exp(-result.statistic / 2)
+    assert np.abs(result.p_value - wanted).max() < 0.12
+    assert np.sqrt(np.mean((result.p_value - wanted) ** 2)) < 0.04
+    exact = x.mean(axis=0)[:, None] + np.array([-1, 1]) * np.sqrt(5.991 / 60)
+    np.testing.assert_allclose(result.hull(0.95), exact, atol=0.05)
+    # Where toys at other points do not agree, they are made at all of them.
+    monkeypatch.setattr(neyman, "CHECK_SIGMAS", -1.0)
+    monkeypatch.setattr(neyman, "COARSE_POINTS", {2: 2})
+    monkeypatch.setattr(grids, "AXIS_POINTS", {2: 3})
+    again = confidence_set(MEANS, x, method, seed=3)
+    assert not any("toys were made at" in note for note in again.notes)
+
+
+def test_weights_of_linear_interpolation():
+    axes = (np.linspace(0.0, 2.0, 3), np.linspace(-1.0, 1.0, 4))
+    points = np.random.default_rng(1).uniform([0, -1], [2, 1], (20, 2))
+    nodes = lattice(axes)
+    weights = neyman._multilinear(axes, points)
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    np.testing.assert_allclose(weights @ nodes, points, atol=1e-12)
+    np.testing.assert_allclose(weights @ nodes.prod(axis=1), points.prod(axis=1), atol=1e-12)
+
+
 class AcceptingTest(AbstractPointTest):
     def p_values(self, statistic, theta, indices, *, show):
+        return np.ones(len(statistic))
+
+    def p_values_on_lattice(self, statistic, theta, indices, axes, *, show):
         return np.ones(len(statistic))
 
     def notes(self):

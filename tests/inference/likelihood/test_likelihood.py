@@ -10,7 +10,7 @@ import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal, gaussian
 from inferostatic.inference.likelihood import event_sum
 from inferostatic.inference.likelihood.float64 import float64
-from inferostatic.inference.likelihood.model import value_and_derivatives
+from inferostatic.inference.likelihood.log_likelihood import value_and_derivatives
 from random_estimators import random_estimator
 
 FRACTIONS, PAIR = exact_dirichlet(), exact_normal(dim=2)

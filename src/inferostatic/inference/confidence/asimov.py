@@ -1,5 +1,6 @@
 """Asimov data sets: what the background predicts, given or simulated."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...world.simulator import require_simulator
 from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import Channel, DataSets
 from .limit_methods import LimitMethod
-from .observed_fit import ObservedFit, fit_data
+from .observed_fit import ObservedFit, fit_near
 from .toys import for_each_channel
 
 #: An Asimov set of simulated events has this many times the observed events.
@@ -21,9 +22,16 @@ ASIMOV_LEAST = 50_000
 
 
 def predict_asimov(
-    likelihood: Likelihood, observed: ObservedFit, theta: np.ndarray, method: LimitMethod, seed: int
+    likelihood: Likelihood,
+    observed: ObservedFit,
+    theta: np.ndarray,
+    method: LimitMethod,
+    seed: int,
+    *,
+    fits: int,
+    show: bool | None,
 ) -> tuple[ObservedFit | None, list[str]]:
-    """The data set that θ predicts, its constraints measured at θ too."""
+    """The data set that θ predicts, its constraints measured at θ too, for so many fits of it."""
     channels, totals = observed.model.channels, [w[0].sum() for w in likelihood.data.weight]
     expected = [
         total if channel.rate is None else float(channel.expected(theta)[0])
@@ -41,7 +49,8 @@ def predict_asimov(
         np.full((1, len(x)), number / len(x)) for x, number in zip(sets, expected, strict=True)
     )
     data = DataSets(tuple(x[None] for x in sets), weights, theta[None])
-    return fit_data(observed.model.measure(theta), data), notes
+    near = dataclasses.replace(observed, theta=theta)
+    return fit_near(observed.model.measure(theta), data, near, fits, show=show), notes
 
 
 def _read_given(given: Any, channels: tuple[Channel, ...], theta: np.ndarray) -> list[np.ndarray]:  # noqa: ANN401

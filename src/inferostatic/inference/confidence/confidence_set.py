@@ -21,7 +21,7 @@ from ..likelihood.likelihood import Likelihood
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.observed_check import judge_observed, judge_result
 from ..likelihood.short_form import of_likelihood
-from .grids import WHOLE_LEVEL, Tested, Tester, lay_grid, read_grid
+from .grids import WHOLE_LEVEL, Tested, Tester, count_fits, lay_grid, read_grid
 from .method import AbstractConfidenceMethod
 from .observed_fit import fit_observed
 from .wilks import Wilks
@@ -193,16 +193,18 @@ def confidence_set(
         )
     level, model = as_level(level), likelihood.model
     indices = _of_interest(parameters, model)
-    observed = fit_observed(likelihood, model)
-    test = method.prepare(likelihood, observed, seed=as_seed(seed))
-    tester = Tester(observed, indices, test, random=method.random)
     names = tuple(model.names[i] for i in indices)
     box = (model.low[indices], model.high[indices])
-    if grid is None:
+    given = None if grid is None else read_grid(grid, names, box)
+    fits = count_fits(None if given is None else len(given[0]), indices, model)
+    observed = fit_observed(likelihood, model).with_table(fits, show=progress_bar)
+    test = method.prepare(likelihood, observed, seed=as_seed(seed))
+    tester = Tester(observed, indices, test, random=method.random)
+    if given is None:
         axes, tested = lay_grid(tester, names, box, show=progress_bar)
         points = lattice(axes)
     else:
-        points, axes = read_grid(grid, names, box)
+        points, axes = given
         tested = tester(points, show=progress_bar)
     statistic, p_values, theta = tested
     data, *restrictions = likelihood.describe()
@@ -222,7 +224,14 @@ def confidence_set(
         method=method.name,
         level=level,
         converged=observed.converged,
-        notes=(data, *test.notes(), *_profiled(model, indices), *restrictions, *remarks),
+        notes=(
+            data,
+            *observed.notes,
+            *test.notes(),
+            *_profiled(model, indices),
+            *restrictions,
+            *remarks,
+        ),
         bias=bias,
         axes=axes,
         _test=tester,

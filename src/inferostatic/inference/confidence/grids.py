@@ -8,6 +8,8 @@ from ...inputs import Input, as_floats, as_rows, rounded, warn_user
 from ..arguments import as_points
 from ..chi_square import chi2_quantile
 from ..lattice import Axes, Box, lattice
+from ..likelihood.likelihood_table import FIT_COST
+from ..likelihood.model import LikelihoodModel
 from .method import AbstractPointTest
 from .observed_fit import ObservedFit
 
@@ -17,6 +19,12 @@ AXIS_POINTS = {1: 61, 2: 21, 3: 9, 4: 7}
 REACH = 4.0
 #: Level of the set that a grid must hold.
 WHOLE_LEVEL = 0.95
+#: p-value of the χ² quantile of that level, among toys, from which on the grid is laid wider.
+CLEARLY_WIDER = 0.2
+#: Factor of the statistic by which it is, at most.
+MOST_WIDER = 16.0
+#: Times that a grid is laid, usually.
+USUAL_GRIDS = 3
 #: Times that a grid is laid, at most.
 MOST_GRIDS = 5
 
@@ -37,6 +45,12 @@ class Tester:
         statistic, theta = self.statistic(points)
         return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
 
+    def test_lattice(self, axes: Axes, *, show: bool | None) -> Tested:
+        """Test all points of a lattice."""
+        statistic, theta = self.statistic(lattice(axes))
+        found = self.test.p_values_on_lattice(statistic, theta, self.indices, axes, show=show)
+        return statistic, found, theta
+
     def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The observed statistic, and θ with the others profiled."""
         statistic, found = self.observed.statistic(self.indices, points)
@@ -48,10 +62,18 @@ class Tester:
             )
         # A point above the best fit is a better best fit; θ that were tested before keep theirs.
         best = int(np.argmax(np.where(np.isnan(found.value), -np.inf, found.value)))
-        if found.value[best] > self.observed.value + 1e-6:
+        if found.value[best] > self.observed.value + self.observed.resolution:
             self.observed = self.observed.improve(found.theta[best])
             statistic = np.maximum(2 * (self.observed.value - found.value), 0.0)
         return statistic, found.theta
+
+
+def count_fits(count: int | None, indices: list[int], model: LikelihoodModel) -> int:
+    """Fits of the observed events at a grid of so many points, or at those that are laid."""
+    laid = USUAL_GRIDS * AXIS_POINTS.get(len(indices), 1) ** len(indices)
+    points = laid if count is None else count
+    # Where nothing is profiled, a point costs one evaluation.
+    return points if int(model.free.sum()) > len(indices) else points // FIT_COST
 
 
 def read_grid(
@@ -100,20 +122,35 @@ def lay_grid(
     low, high = np.maximum(best - REACH * errors, box[0]), np.minimum(best + REACH * errors, box[1])
     axes: Axes = ()
     threshold = chi2_quantile(WHOLE_LEVEL, len(names)) * observed.variance_ratio(tester.indices)
+    if tester.random:
+        threshold *= _widen(tester, threshold)
     for _ in range(MOST_GRIDS):
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
         accepted = tester.statistic(lattice(axes))[0] < threshold
         low, high, good = _next_box(axes, accepted, box)
         if good:
             break
-    tested = tester(lattice(axes), show=show)
+    tested = tester.test_lattice(axes, show=show)
     for _ in range(MOST_GRIDS - 1):
         low, high, good = _next_box(axes, tested[1] > 1 - WHOLE_LEVEL, box, narrower=False)
         if good or not tester.random:
             break
         axes = tuple(np.linspace(a, b, count) for a, b in zip(low, high, strict=True))
-        tested = tester(lattice(axes), show=show)
+        tested = tester.test_lattice(axes, show=show)
     return axes, tested
+
+
+def _widen(tester: Tester, threshold: float) -> float:
+    """How much larger the statistic of toys at the best fit is than χ², where it clearly is.
+
+    A poor network has larger sets; to lay their grid at once saves toys at a whole grid.
+    """
+    best, size = tester.observed.theta, len(tester.indices)
+    p = tester.test.p_values(np.array([threshold]), best[None], tester.indices, show=False)[0]
+    if p < CLEARLY_WIDER:
+        return 1.0
+    usual = chi2_quantile(1 - float(p), size) if p < 1 else 0.0
+    return MOST_WIDER if usual <= threshold / MOST_WIDER else threshold / usual
 
 
 def _next_box(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
+from ...progress import progress
 from .asymptotics import BANDS, asymptotic, asymptotic_expected, confidence_of_toys
 from .limit_methods import LimitMethod
 from .neyman import TIE
@@ -30,18 +31,40 @@ class AsymptoticCurves:
     asimov: ObservedFit | None
     index: int
     method: LimitMethod
+    #: Values (m,), and what is added to the statistics of both data sets there, (m,) each.
+    corrections: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Observed and expected; NaN for the latter without an Asimov set."""
         # Of weighted events, whose scatter the Asimov set has as well.
         ratio = self.observed.variance_ratio([self.index])
-        q = upper_statistic(self.observed, self.index, values) / ratio
+        q = self._statistic(self.observed, values, 1) / ratio
         if self.asimov is None:
             # CLs+b where the best fit lies away from the edge, eq. 59 of `asymptotics`.
             return ndtr(-np.sqrt(q)), np.full((len(q), 5), np.nan)
-        q_asimov = upper_statistic(self.asimov, self.index, values) / ratio
+        q_asimov = self._statistic(self.asimov, values, 2) / ratio
         combine = self.method.combine
         return combine(asymptotic(q, q_asimov)), combine(asymptotic_expected(q_asimov))
+
+    def _statistic(self, data: ObservedFit, values: np.ndarray, which: int) -> np.ndarray:
+        q = upper_statistic(data, self.index, values)
+        if self.corrections is None:
+            return q
+        added = np.interp(values, self.corrections[0], self.corrections[which])
+        return np.where(q > 0, np.maximum(q + added, 0.0), 0.0)
+
+    def correct(self, limits: np.ndarray) -> "AsymptoticCurves":
+        """The same with statistics from tables replaced by exact ones at the limits."""
+        values = np.unique(limits[np.isfinite(limits)])
+        if len(values) == 0:
+            return self
+        added = [np.zeros(len(values)), np.zeros(len(values))]
+        for k, data in enumerate((self.observed, self.asimov)):
+            if data is not None and data.table is not None:
+                found = data.conditional([self.index], values[:, None])
+                exact = data.exact_values(np.concatenate([data.theta[None], found.theta]))
+                added[k] = 2 * (exact[0] - exact[1:]) - 2 * (data.value - found.value)
+        return dataclasses.replace(self, corrections=(values, *added))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,7 +87,12 @@ class ToyCurves:
         """Observed and expected."""
         fitter, index = self.fitter, self.index
         tested = self.observed.conditional([index], values[:, None])
-        q = upper_statistic(self.observed, index, values)
+        q = one_sided(
+            np.full(len(values), self.observed.value),
+            tested.value,
+            self.observed.theta[index],
+            values,
+        )
         one, five = np.empty(len(values)), np.empty((len(values), 5))
         for i, value in enumerate(values):
             toys = fitter.maker.at(tested.theta[i])
@@ -94,10 +122,19 @@ def upper_statistic(data: ObservedFit, index: int, values: np.ndarray) -> np.nda
 
 
 def find_crossings(
-    curves: AsymptoticCurves, values: np.ndarray, threshold: float, background: float
+    curves: AsymptoticCurves,
+    values: np.ndarray,
+    scanned: tuple[np.ndarray, np.ndarray],
+    threshold: float,
+    background: float,
+    *,
+    show: bool | None = False,
 ) -> np.ndarray:
-    """Where the observed and the five expected curves fall below the threshold, shape (6,)."""
-    table = _table(curves, values)
+    """Where the observed and the five expected curves fall below the threshold, shape (6,).
+
+    `scanned` are both curves at the values.
+    """
+    table = np.column_stack(scanned)
     if np.all(np.isnan(table[:, 1:])):
         table = table[:, :1]
     ends = np.full((6, 2), np.nan)
@@ -109,15 +146,17 @@ def find_crossings(
     found = np.flatnonzero(~np.isnan(ends[:, 0]))
     if len(found) == 0:
         return ends[:, 1]
-    for _ in range(DIVISIONS):
-        # All brackets are divided in one call.
-        inner = ends[found, :1] + (ends[found, 1:] - ends[found, :1]) * np.linspace(0.1, 0.9, 9)
-        rows = _table(curves, inner.ravel()).reshape(len(found), 9, 6)
-        for k, (row, which) in enumerate(zip(rows, found, strict=True)):
-            below = np.flatnonzero(row[:, which] < threshold)
-            edges = np.concatenate([[ends[which, 0]], inner[k], [ends[which, 1]]])
-            first = below[0] + 1 if len(below) else 10
-            ends[which] = edges[first - 1], edges[first]
+    with progress("closing in on the limits", DIVISIONS, show=show) as advance:
+        for _ in range(DIVISIONS):
+            # All brackets are divided in one call.
+            inner = ends[found, :1] + (ends[found, 1:] - ends[found, :1]) * np.linspace(0.1, 0.9, 9)
+            rows = _table(curves, inner.ravel()).reshape(len(found), 9, 6)
+            for k, (row, which) in enumerate(zip(rows, found, strict=True)):
+                below = np.flatnonzero(row[:, which] < threshold)
+                edges = np.concatenate([[ends[which, 0]], inner[k], [ends[which, 1]]])
+                first = below[0] + 1 if len(below) else 10
+                ends[which] = edges[first - 1], edges[first]
+            advance(1)
     return ends.mean(axis=1)
 
 

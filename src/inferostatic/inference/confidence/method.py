@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..lattice import Axes
 from ..likelihood.likelihood import Likelihood
 from .observed_fit import ObservedFit
 
@@ -24,6 +25,18 @@ class AbstractPointTest(abc.ABC):
             indices: of the parameters of interest.
             show: force the progress bar on or off.
         """
+
+    @abc.abstractmethod
+    def p_values_on_lattice(
+        self,
+        statistic: np.ndarray,
+        theta: np.ndarray,
+        indices: list[int],
+        axes: Axes,
+        *,
+        show: bool | None,
+    ) -> np.ndarray:
+        """The same at all points of a lattice, where neighbours may help each other."""
 
     @abc.abstractmethod
     def notes(self) -> list[str]:

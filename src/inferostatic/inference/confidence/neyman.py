@@ -17,14 +17,23 @@ import numpy as np
 
 from ...inputs import as_count, warn_user
 from ...progress import progress
+from ..lattice import Axes, lattice
 from ..likelihood.likelihood import Likelihood
 from .method import AbstractConfidenceMethod, AbstractPointTest
 from .observed_fit import ObservedFit
 from .toy_fits import ToyFitter
-from .toys import ToySource, describe_toys, make_toy_maker, require_source
+from .toys import FEW_EVENTS, ToyMaker, ToySource, describe_toys, make_toy_maker, require_source
 
 #: Statistics that differ by less are equal: discrete data repeat values up to rounding.
 TIE = 1e-4
+#: Evaluations of a network from which on toys are made at few points of a lattice: some 20 s.
+LATTICE_PAYS = 20_000_000
+#: Points of these along each axis, by the number of parameters of interest.
+COARSE_POINTS = {1: 7, 2: 4, 3: 3}
+#: p-values at which interpolated ones are compared with toys at the point itself.
+CHECKED_AT = (0.05, 0.1, 0.32)
+#: Standard errors by which they may differ.
+CHECK_SIGMAS = 4.0
 #: Part of the fits of toys without convergence above which there is a warning.
 TOLERATED_FAILURES = 0.01
 
@@ -71,6 +80,8 @@ class Neyman(AbstractConfidenceMethod):
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ToyTest(AbstractPointTest):
     fitter: ToyFitter
+    #: What was said of interpolated p-values.
+    interpolated: list[str] = dataclasses.field(default_factory=list)
 
     def p_values(
         self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
@@ -80,6 +91,59 @@ class _ToyTest(AbstractPointTest):
             for i, point in enumerate(theta):
                 values[i] = p_value(self.fitter.statistic(point, indices), statistic[i])
                 advance(1)
+        return values
+
+    def p_values_on_lattice(
+        self,
+        statistic: np.ndarray,
+        theta: np.ndarray,
+        indices: list[int],
+        axes: Axes,
+        *,
+        show: bool | None,
+    ) -> np.ndarray:
+        """From toys at every point, or, where that takes long, between toys at few points.
+
+        The distribution of the statistic changes little from one θ to the next: shares of toys
+        above it are interpolated linearly, and compared with toys at some other points.
+        """
+        coarse = _thin_axes(axes)
+        few = max(self.fitter.maker.events) < FEW_EVENTS  # the distribution changes much with θ
+        long = len(theta) * self.fitter.count_evaluations() >= LATTICE_PAYS
+        if few or not long or len(theta) < 2 * len(lattice(coarse)):
+            return self.p_values(statistic, theta, indices, show=show)
+        nodes, maker = lattice(coarse), _share_pools(self.fitter.maker)
+        profiled = self.fitter.observed.conditional(indices, nodes).theta
+        toys = np.empty((len(nodes), maker.toys))
+        with progress("toys", len(nodes) + len(CHECKED_AT), show=show) as advance:
+            for row, point in enumerate(profiled):
+                toys[row] = np.sort(self.fitter.statistic(point, indices, maker))
+                advance(1)
+            weights = _multilinear(coarse, theta[:, indices])
+            values = np.array(
+                [
+                    p_value_between(toys, weight, one)
+                    for weight, one in zip(weights, statistic, strict=True)
+                ]
+            )
+            # Where it matters most: near the edges of usual sets, and far from the toys.
+            away = (weights**2).sum(axis=1)
+            error = 0.0
+            for level in CHECKED_AT:
+                row = int(np.argmin(np.abs(np.log(values / level)) + away))
+                there = p_value(self.fitter.statistic(theta[row], indices, maker), statistic[row])
+                error = max(error, abs(there - values[row]))
+                # Two-sided statistics are correlated by the square of what toys share.
+                spread = np.sqrt(max(there, values[row]) * (1 / maker.toys + maker.shared**2))
+                if abs(there - values[row]) > CHECK_SIGMAS * spread:
+                    return self.p_values(statistic, theta, indices, show=show)
+                advance(1)
+        self.interpolated[:] = [
+            f"toys were made at {len(nodes)} points of the grid's region, from pools of which two "
+            f"toys share {maker.shared:.2%}, and p-values interpolated between them; at "
+            f"{len(CHECKED_AT)} other points they differ by up to {error:.2g} from those of toys "
+            "there (a grid that is given has toys at every point)"
+        ]
         return values
 
     def notes(self) -> list[str]:
@@ -98,7 +162,40 @@ class _ToyTest(AbstractPointTest):
                 "is still valid, as the observed events are treated alike, but may be larger than "
                 "need be."
             )
-        return notes + fitter.describe_failures()
+        return notes + self.interpolated + fitter.describe_failures()
+
+
+def p_value_between(toys: np.ndarray, weight: np.ndarray, observed: float) -> float:
+    """The same from sorted toys at several θ, shape (points, toys), by the weight of each."""
+    used = np.flatnonzero(weight)
+    count = toys.shape[1]
+    below = np.array([np.searchsorted(toys[k], observed - TIE, side="left") for k in used])
+    return float((1 + weight[used] @ (count - below)) / (1 + count))
+
+
+def _thin_axes(axes: Axes) -> Axes:
+    """Few values over the same range."""
+    count = COARSE_POINTS.get(len(axes), min(COARSE_POINTS.values()))
+    return tuple(np.linspace(axis[0], axis[-1], count) for axis in axes)
+
+
+def _share_pools(maker: ToyMaker) -> ToyMaker:
+    """Smaller pools: where p-values are interpolated, several of them serve together."""
+    if maker.pool is not None:
+        return maker
+    return dataclasses.replace(
+        maker, pool_times=maker.pool_times // 2, pool_least=maker.pool_least // 4
+    )
+
+
+def _multilinear(axes: Axes, points: np.ndarray) -> np.ndarray:
+    """Weights of the points of a lattice, shape (m, lattice), for linear interpolation."""
+    weights = np.ones((len(points), 1))
+    for axis, values in zip(axes, points.T, strict=True):
+        where = np.clip((values - axis[0]) / (axis[1] - axis[0]), 0, len(axis) - 1)
+        along = np.maximum(1 - np.abs(where[:, None] - np.arange(len(axis))), 0.0)
+        weights = (weights[:, :, None] * along[:, None, :]).reshape(len(points), -1)
+    return weights
 
 
 def p_value(toys: np.ndarray, observed: float) -> float:

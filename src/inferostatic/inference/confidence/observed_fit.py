@@ -10,10 +10,18 @@ from functools import cached_property
 import numpy as np
 
 from ...inputs import rounded, warn_user
+from ..likelihood.event_table import TOLERANCE
 from ..likelihood.likelihood import Likelihood
+from ..likelihood.likelihood_table import (
+    LikelihoodTable,
+    maximise_likelihood,
+    tabulate_likelihood,
+)
+from ..likelihood.log_likelihood import LogLikelihood
 from ..likelihood.minuit import NotConverged
-from ..likelihood.model import DataSets, LikelihoodModel, LogLikelihood, scatter_points
+from ..likelihood.model import DataSets, LikelihoodModel
 from ..likelihood.newton import Maximum
+from ..likelihood.point_sequences import scatter_points
 from ..likelihood.profile import variance_ratio
 
 #: Pairs of event and θ spent on finding where to start the fits of nuisance parameters.
@@ -24,6 +32,8 @@ MOST_STARTS = 64
 TRIED_EVENTS = 4096
 #: Scattered starts of the best fit, besides the best of many θ.
 SCATTERED_STARTS = 3
+#: Differences of ln L by which maximisations repeat.
+ROUNDING = 1e-6
 #: Precision of a parameter that is uniform over its region, in units of the width: the most that
 #: a flat likelihood leaves open.
 FLATTEST = 12.0
@@ -49,6 +59,7 @@ class ObservedFit:
         covariance: inverse of the curvature there, shape (d, d), 0 for fixed parameters.
         converged: whether the maximum was found.
         sandwich: the covariance that counts the scatter of weights, for weighted events.
+        table: of ln L, where many fits with parameters held are to follow.
     """
 
     model: LikelihoodModel
@@ -58,11 +69,34 @@ class ObservedFit:
     covariance: np.ndarray
     converged: bool
     sandwich: np.ndarray | None = None
+    table: LikelihoodTable | None = None
 
     @cached_property
     def function(self) -> LogLikelihood:
         """ln L as a JAX function."""
         return self.model.log_likelihood(self.data)
+
+    @cached_property
+    def _table_shift(self) -> float:
+        """Exact ln L at the best fit less that of the table."""
+        assert self.table is not None
+        return self.value - float(self.table.function.values(self.theta[None])[0])
+
+    def with_table(self, fits: int, *, show: bool | None) -> "ObservedFit":
+        """The same with a table for so many fits, if that pays and holds."""
+        near = (self.theta, self.covariance)
+        table = tabulate_likelihood(self.function, self.model, *near, fits, show=show)
+        return dataclasses.replace(self, table=table)
+
+    @property
+    def resolution(self) -> float:
+        """Differences of ln L that are not told from rounding, or from errors of the table."""
+        return ROUNDING if self.table is None else TOLERANCE
+
+    @property
+    def notes(self) -> list[str]:
+        """On the table, if there is one."""
+        return [] if self.table is None else [self.table.describe()]
 
     def variance_ratio(self, indices: list[int]) -> float:
         """How much larger the variance is than the inverse curvature; 1 without weights.
@@ -81,11 +115,25 @@ class ObservedFit:
         nuisance = model.free.copy()
         nuisance[indices] = False
         if not nuisance.any():
-            return Fits(self.function.values(held), held, np.ones(count, bool))
+            return Fits(self._values(held), held, np.ones(count, bool))
         low, high = (np.repeat(edge[None], count, axis=0) for edge in (model.low, model.high))
         low[:, indices] = high[:, indices] = values
-        found = model.maximum(self.data, self._starts(indices, held, low, high), low, high)
-        return Fits(found.value, found.theta, found.converged)
+        starts = self._starts(indices, held, low, high)
+        if self.table is None:
+            found = model.maximum(self.data, starts, low, high)
+            return Fits(found.value, found.theta, found.converged)
+        found = maximise_likelihood(self.table.function, starts, low, high)
+        return Fits(found.value + self._table_shift, found.theta, found.converged)
+
+    def exact_values(self, thetas: np.ndarray) -> np.ndarray:
+        """ln L at many θ from exact sums, with the programs that a table was made with."""
+        return self.function.sum_events(thetas) + self.function.values_alone(thetas)
+
+    def _values(self, thetas: np.ndarray) -> np.ndarray:
+        """ln L at many θ, by the table if there is one."""
+        if self.table is None:
+            return self.function.values(thetas)
+        return self.table.function.values(thetas) + self._table_shift
 
     def statistic(self, indices: list[int], values: np.ndarray) -> tuple[np.ndarray, Fits]:
         """q at each of the values, and the fits."""
@@ -95,6 +143,7 @@ class ObservedFit:
     def improve(self, theta: np.ndarray) -> "ObservedFit":
         """The best fit again, started from a θ with a higher likelihood."""
         again = _take_fit(self.model, self.data, self.model.maximum(self.data, theta[None]), 0)
+        again = dataclasses.replace(again, table=self.table)
         if self.sandwich is None:
             return again
         # The sandwich belongs to the covariance that was found with it.
@@ -109,12 +158,13 @@ class ObservedFit:
         away = (held - self.theta)[:, indices] @ np.linalg.pinv(block)
         ridge = np.clip(held + away @ self.covariance[indices], low, high)
         ridge[:, indices] = held[:, indices]
-        more = int(np.clip(START_PAIRS // (count * max(1, self.data.events)), 0, MOST_STARTS))
+        events = 1 if self.table is not None else max(1, self.data.events)
+        more = int(np.clip(START_PAIRS // (count * events), 0, MOST_STARTS))
         nuisance = scatter_points(self.model.low, self.model.high, more)
         nuisance = np.repeat(nuisance[None], count, axis=0)
         nuisance[:, :, indices] = held[:, None, indices]
         every = np.concatenate([ridge[:, None], held[:, None], nuisance], axis=1)
-        values = self.function.values(every.reshape(-1, held.shape[1])).reshape(count, -1)
+        values = self._values(every.reshape(-1, held.shape[1])).reshape(count, -1)
         return every[np.arange(count), np.argmax(values, axis=1)]
 
 
@@ -127,6 +177,22 @@ def fit_data(model: LikelihoodModel, data: DataSets) -> ObservedFit:
     found = model.maximum(data, starts)
     best = int(np.argmax(np.where(np.isfinite(found.value), found.value, -np.inf)))
     return _take_fit(model, data, found, best)
+
+
+def fit_near(
+    model: LikelihoodModel, data: DataSets, near: ObservedFit, fits: int, *, show: bool | None
+) -> ObservedFit:
+    """The best fit of data like those of another fit, by a table if many fits are to follow."""
+    exact = model.log_likelihood(data)
+    table = tabulate_likelihood(exact, model, near.theta, near.covariance, fits, show=show)
+    if table is None:
+        return fit_data(model, data)
+    free, start = model.free, np.stack([near.theta, near.theta])
+    start[1, free] = table.checked.best
+    low, high = (np.broadcast_to(edge, start.shape) for edge in (model.low, model.high))
+    found = maximise_likelihood(table.function, start, low, high)
+    fitted = _take_fit(model, data, found, int(np.argmax(found.value)))
+    return dataclasses.replace(fitted, table=table)
 
 
 def _take_fit(model: LikelihoodModel, data: DataSets, found: Maximum, row: int) -> ObservedFit:

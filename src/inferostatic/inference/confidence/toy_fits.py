@@ -6,8 +6,11 @@ import numpy as np
 
 from ..likelihood.model import LikelihoodModel
 from .observed_fit import Fits, ObservedFit
-from .toy_polynomials import Nodes, Rise, toy_maxima
+from .toy_polynomials import Nodes, Rise, count_nodes, toy_maxima
 from .toys import FEW_EVENTS, ToyMaker, Toys
+
+#: Evaluations of an event in a toy that is maximised by itself: starts, and steps with Hessians.
+EACH_COST = 200
 
 
 class ToyFitter:
@@ -25,7 +28,9 @@ class ToyFitter:
         if indices:
             at[indices] = values
             model = model.hold(indices, at)
-        if toys.most_events < FEW_EVENTS:
+        if not model.free.any():
+            found = toy_maxima(model, toys, None)[0]
+        elif toys.most_events < FEW_EVENTS:
             found = self._fit_each(model, toys, at)
         else:
             found = self._fit_together(model, toys, at, tuple(indices))
@@ -65,12 +70,24 @@ class ToyFitter:
             seen.append((at, shift, nodes))
         return found
 
-    def statistic(self, theta: np.ndarray, indices: list[int]) -> np.ndarray:
-        """The likelihood ratio statistic of the toys at θ, shape (t,)."""
-        toys = self.maker.at(theta)
+    def statistic(
+        self, theta: np.ndarray, indices: list[int], maker: ToyMaker | None = None
+    ) -> np.ndarray:
+        """The likelihood ratio statistic of the toys at θ, shape (t,), by default of its maker."""
+        toys = (maker or self.maker).at(theta)
         full = self.fit(toys, [])
         held = self.fit(toys, indices, theta[indices])
         return np.maximum(2 * (full.value - held.value), 0.0)
+
+    def count_evaluations(self) -> int:
+        """Evaluations of members that the toys at one θ cost, roughly."""
+        free = int(self.model.free.sum())
+        total = 0
+        for channel, events in zip(self.model.channels, self.maker.events, strict=True):
+            each = count_nodes(free, events) if events >= FEW_EVENTS else EACH_COST
+            members = sum(one.members for one in channel.estimators)
+            total += self.maker.pool_size(events) * each * members
+        return total
 
     def describe_failures(self) -> list[str]:
         """How many fits did not converge, if any."""

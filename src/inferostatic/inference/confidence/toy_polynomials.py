@@ -17,12 +17,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import ndtri
 
 from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
-from ..likelihood.model import LikelihoodModel, kronecker_sequence
+from ..likelihood.model import LikelihoodModel
 from ..likelihood.newton import AbstractSurface, maximise
+from ..likelihood.point_sequences import kronecker_sequence, map_to_ball
 from .observed_fit import Fits
 from .toys import Toys
 
@@ -107,6 +107,11 @@ def _exponents(dim: int, events: int) -> tuple[tuple[int, ...], ...]:
     return tuple(e for e in every if sum(e) <= degree)
 
 
+def count_nodes(dim: int, events: int) -> int:
+    """Nodes for toys of so many events."""
+    return int(np.ceil(NODES_EACH * len(_exponents(dim, events))))
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nodes:
     """Where a pool is tabulated: a ball of unit radius mapped by `spread` around `centre`.
@@ -167,7 +172,7 @@ def toy_maxima(
     if guess is None:
         guess = Nodes(toys.theta[free], np.diag(0.05 * (model.high - model.low)[free]))
     exponents = _exponents(len(free), toys.most_events)
-    unit = _unit_nodes(len(free), int(np.ceil(NODES_EACH * len(exponents))))
+    unit = _unit_nodes(len(free), count_nodes(len(free), toys.most_events))
     value = theta = alone = np.zeros(0)
     for turn in range(ROUNDS):
         thetas = np.repeat(model.low[None], len(unit), axis=0)
@@ -253,7 +258,5 @@ def _unit_nodes(dim: int, count: int) -> np.ndarray:
     """Points spread in the unit ball."""
     if dim == 1:
         return np.cos(np.pi * (np.arange(count)[:, None] + 0.5) / count)
-    cube = np.clip(kronecker_sequence(count, dim + 1), 1e-6, 1 - 1e-6)
-    normal = ndtri(cube[:, :dim])
-    length = np.linalg.norm(normal, axis=1, keepdims=True)
-    return normal / np.maximum(length, 1e-9) * cube[:, dim:] ** (1 / dim)
+    direction, radius = map_to_ball(kronecker_sequence(count, dim + 1))
+    return direction * radius[:, None]

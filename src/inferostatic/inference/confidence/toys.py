@@ -270,7 +270,7 @@ class ToyMaker:
         """The fraction of its events that a toy shares with another: their largest correlation."""
         shares = [0.0]
         for events, source in zip(self.events, self.sources, strict=True):
-            pool = source.pool_size(self._pool_size(events), events)
+            pool = source.pool_size(self.pool_size(events), events)
             shares.append(0.0 if pool >= self.toys * events else events / pool)
         return max(shares)
 
@@ -284,7 +284,7 @@ class ToyMaker:
             counts = self._numbers(number, channel, theta, rng)
             most = max(1, int(counts.max()))
             own = theta[list(channel.indices)]
-            pool = source.draw_pool(own, self._pool_size(most), most, rng)
+            pool = source.draw_pool(own, self.pool_size(most), most, rng)
             numbers.append(counts)
             pools.append(as_models_read(pool))
         deviation = self.model.constraints.deviation
@@ -305,7 +305,7 @@ class ToyMaker:
         each = 1.0 if weights is None else float(weights.mean())
         return rng.poisson(float(channel.expected(theta)[0]) / each, self.toys)
 
-    def _pool_size(self, events: int) -> int:
+    def pool_size(self, events: int) -> int:
         """The number of events drawn at each θ."""
         every = self.toys * events
         if self.pool is not None:
@@ -363,7 +363,7 @@ def make_toy_maker(
         seed=seed,
     )
     for events in maker.events:
-        maker._pool_size(events)
+        maker.pool_size(events)
     return maker
 
 

@@ -1,7 +1,7 @@
 """Upper limits of one parameter, observed and expected, by CLs or CLs+b."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,12 @@ from .toys import describe_toys, make_toy_maker
 
 #: Values that are scanned first.
 SCANNED = 40
+#: Parts of that scan, after each of which the display advances.
+SCAN_PARTS = 5
+#: Fits of each data set that a limit needs, roughly.
+PLANNED_FITS = 300
+#: Correction of a statistic at a limit above which tables are discarded.
+MOST_CORRECTION = 0.1
 #: Values that are tested with toys.
 TESTED = 12
 #: Pools of toys are this many times a toy, more than for two-sided tests: a common shift of all
@@ -215,7 +221,10 @@ def _find_plain(asked: _Asked) -> _Found:
     likelihood, model, index, method, threshold, no_signal, scan, seed, show = asked
     observed = fit_observed(likelihood, model)
     background_theta = observed.conditional([index], np.array([[no_signal]])).theta[0]
-    asimov, notes = predict_asimov(likelihood, observed, background_theta, method, seed)
+    options: dict[str, Any] = {"fits": PLANNED_FITS, "show": show}
+    asimov, notes = predict_asimov(likelihood, observed, background_theta, method, seed, **options)
+    if asimov is not None or method.toys is None:
+        observed = observed.with_table(**options)
     asymptotic = AsymptoticCurves(observed, asimov, index, method)
     step = (float(model.high[index]) - no_signal) / SCANNED
     values = no_signal + step * np.arange(1, SCANNED + 1)
@@ -226,26 +235,65 @@ def _find_plain(asked: _Asked) -> _Found:
                 "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
                 "with simulator=."
             )
-        limits = find_crossings(asymptotic, values, threshold, no_signal)
+        found = _scan_asymptotic(asymptotic, values, threshold, no_signal, show=show)
         bias, remarks = judge_result(likelihood, observed.theta, cure=CURE)
-        return _Found(
-            "asymptotic",
-            asymptotic,
-            observed.theta,
-            values,
-            asymptotic(values),
-            limits,
-            [*notes, *remarks],
-            bias,
-        )
+        notes += [*found.notes, *remarks]
+        return found._replace(notes=notes, bias=bias)
     curves, fitter = _toy_curves(likelihood, observed, background_theta, method, index, seed)
-    values = _values_to_test(scan, asymptotic, values, threshold, no_signal)
+    values = _values_to_test(scan, asymptotic, values, threshold, no_signal, show=show)
     table = _scan_with_toys(curves, values, model.names[index], show=show)
     columns = np.column_stack(table).T
     limits = np.array([interpolate_crossing(values, curve, threshold) for curve in columns])
     notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
     notes += judge_observed(likelihood, observed.theta)
     return _Found("toys", curves, observed.theta, values, table, limits, notes, None)
+
+
+def _scan_asymptotic(
+    curves: AsymptoticCurves,
+    values: np.ndarray,
+    threshold: float,
+    no_signal: float,
+    *,
+    show: bool | None,
+) -> _Found:
+    """The limits, by tables of ln L and then by exact statistics where the tables put them."""
+    observed, asimov = curves.observed, curves.asimov
+    scanned, notes = _scan(curves, values, show=show), []
+    limits = find_crossings(curves, values, scanned, threshold, no_signal, show=show)
+    tables = [fit.table for fit in (observed, asimov) if fit is not None and fit.table is not None]
+    if tables:
+        curves = curves.correct(limits)
+        largest = max(np.abs(curves.corrections[1:]).max(), 0.0) if curves.corrections else 0.0
+        if not largest <= MOST_CORRECTION:
+            without = dataclasses.replace(observed, table=None)
+            if asimov is not None:
+                asimov = dataclasses.replace(asimov, table=None).improve(asimov.theta)
+            exact = dataclasses.replace(curves, observed=without, asimov=asimov, corrections=None)
+            return _scan_asymptotic(exact, values, threshold, no_signal, show=show)
+        scanned = _scan(curves, values, show=show)
+        limits = find_crossings(curves, values, scanned, threshold, no_signal, show=show)
+        sums = " and ".join(str(table.checked.nodes) for table in tables)
+        notes = [
+            f"ln L from tables of {sums} exact sums; the statistics at the limits are exact, and "
+            f"differ from those of the tables by up to {largest:.1g}"
+        ]
+    theta = observed.theta
+    return _Found("asymptotic", curves, theta, values, scanned, limits, notes, None)
+
+
+def _scan(
+    curves: AsymptoticCurves, values: np.ndarray, *, show: bool | None
+) -> tuple[np.ndarray, np.ndarray]:
+    # A table answers at once.
+    parts = np.array_split(values, SCAN_PARTS if curves.observed.table is None else 1)
+    rows = []
+    with progress("scanning for the limits", len(values), show=show) as advance:
+        for part in parts:
+            rows.append(curves(part))
+            advance(len(part))
+    observed, expected = zip(*rows, strict=True)
+    return np.concatenate(observed), np.concatenate(expected)
 
 
 def _find_calibrated(asked: _Asked) -> _Found:
@@ -316,6 +364,8 @@ def _values_to_test(
     values: np.ndarray,
     threshold: float,
     no_signal: float,
+    *,
+    show: bool | None,
 ) -> np.ndarray:
     """Values to test with toys: those given, or around where the formulae put the limits."""
     model, index = curves.observed.model, curves.index
@@ -325,7 +375,8 @@ def _values_to_test(
             raise ValueError("scan must have at least two values.")
         box = (model.low[[index]], model.high[[index]])
         return as_points(given[:, None], (model.names[index],), box, "scan")[:, 0]
-    limits = find_crossings(curves, values, threshold, no_signal)
+    scanned = _scan(curves, values, show=show)
+    limits = find_crossings(curves, values, scanned, threshold, no_signal, show=show)
     if curves.asimov is not None and not np.isnan(limits[[0, 5]]).any():
         top = 1.2 * (np.nanmax(limits) - no_signal)
     else:

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..chi_square import chi2_p_value
+from ..lattice import Axes
 from ..likelihood.likelihood import Likelihood
 from .method import AbstractConfidenceMethod, AbstractPointTest
 from .observed_fit import ObservedFit
@@ -41,6 +42,18 @@ class _ChiSquare(AbstractPointTest):
         del theta, show
         ratio = self.observed.variance_ratio(indices)
         return chi2_p_value(statistic / ratio, len(indices))
+
+    def p_values_on_lattice(
+        self,
+        statistic: np.ndarray,
+        theta: np.ndarray,
+        indices: list[int],
+        axes: Axes,
+        *,
+        show: bool | None,
+    ) -> np.ndarray:
+        del axes
+        return self.p_values(statistic, theta, indices, show=show)
 
     def notes(self) -> list[str]:
         if self.observed.sandwich is None:

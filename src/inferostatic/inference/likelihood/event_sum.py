@@ -6,7 +6,6 @@ samplers and minimisers take gradients; single terms and tables of many θ are b
 runs inside `float64()`, except tables in float32.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -29,8 +28,9 @@ MOST_EMBEDDED = 1 << 26
 TABLE_PAIRS = 1 << 13
 #: θ in one block of a table.
 TABLE_POINTS = 128
-#: Pairs of event and θ in one compiled call of a sum at many θ.
-SUM_PAIRS = 1 << 16
+#: Pairs of event and θ in one compiled call of a sum at many θ; larger calls leave the cache, and
+#: took twice as long.
+SUM_PAIRS = 1 << 13
 
 
 class Derivatives(NamedTuple):
@@ -67,15 +67,21 @@ class EventSum(eqx.Module):
             total = total + jnp.mean(self._over_chunks(model, number, add_up, theta))
         return total / len(self.models)
 
-    def derivatives(self, theta: Float[Array, " theta_dim"]) -> Derivatives:
-        """The sum with its gradient and Hessian."""
+    def derivatives(self, theta: Float[Array, " theta_dim"], free: tuple[int, ...]) -> Derivatives:
+        """The sum with its gradient and Hessian in the free components, k of them."""
+        if not free:
+            return Derivatives(self(theta), jnp.zeros(0), jnp.zeros((0, 0)))
+        chosen = np.array(free, int)
 
         def differentiate(model: Any, part: Any, weight: Array, theta: Array) -> Derivatives:  # noqa: ANN401
-            def twice(theta: Array) -> tuple[Array, tuple[Array, Array]]:
-                found = jax.value_and_grad(partial(_chunk_sum, model, part, weight))(theta)
+            def add_up(values: Array) -> Array:
+                return _chunk_sum(model, part, weight, theta.at[chosen].set(values))
+
+            def twice(values: Array) -> tuple[Array, tuple[Array, Array]]:
+                found = jax.value_and_grad(add_up)(values)
                 return found[1], found
 
-            hessian, (value, gradient) = jax.jacfwd(twice, has_aux=True)(theta)
+            hessian, (value, gradient) = jax.jacfwd(twice, has_aux=True)(theta[chosen])
             return Derivatives(value, gradient, hessian)
 
         return _average(

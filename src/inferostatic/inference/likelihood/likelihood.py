@@ -30,14 +30,8 @@ from .constraints import Constraints, read_constraints
 from .event_sum import EventTerms
 from .float64 import float64
 from .joint_model import join_models
-from .model import (
-    Channel,
-    DataSets,
-    LikelihoodModel,
-    LogLikelihood,
-    value_and_derivatives,
-    value_and_gradient,
-)
+from .log_likelihood import LogLikelihood, value_and_derivatives, value_and_gradient
+from .model import Channel, DataSets, LikelihoodModel
 from .rate import read_rate
 from .second_derivatives import differentiate_gradient, find_jump
 

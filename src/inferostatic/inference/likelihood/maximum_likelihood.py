@@ -8,13 +8,17 @@ coherently over many, so they are too small when the model's bias is not.
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ...inputs import Input, as_count, as_flag
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level
+from .float64 import float64
 from .learned_bias import LearnedBias
 from .likelihood import Likelihood
+from .likelihood_table import LikelihoodTable, table_pays, tabulate_likelihood
+from .log_likelihood import value_and_gradient
 from .minuit import NotConverged as NotConverged
 from .minuit import Problem, load_iminuit
 from .observed_check import judge_result
@@ -155,6 +159,35 @@ class _NegativeLogLikelihood:
         return -value, -gradient
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _TabulatedObjective:
+    """−ln L from a table."""
+
+    table: LikelihoodTable
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        with float64():
+            found = value_and_gradient(self.table.function, jnp.asarray(theta, jnp.float64))
+            return -float(found[0]), -np.asarray(found[1])
+
+
+class _TableMaker:
+    """Makes a table of ln L around the estimate, once so many fits follow that it pays."""
+
+    def __init__(self, likelihood: Likelihood, theta: np.ndarray, covariance: np.ndarray) -> None:
+        self._likelihood, self._near = likelihood, (theta, covariance)
+        self._tried, self._made = False, None
+
+    def __call__(self, fits: int) -> _TabulatedObjective | None:
+        """The objective, if a table of it pays and holds."""
+        exact = self._likelihood.function
+        if not self._tried and table_pays(exact, fits):
+            self._tried = True
+            table = tabulate_likelihood(exact, self._likelihood.model, *self._near, fits, show=None)
+            self._made = None if table is None else _TabulatedObjective(table)
+        return self._made
+
+
 @of_likelihood
 def maximum_likelihood(
     likelihood: Likelihood,
@@ -208,6 +241,7 @@ def _result(
         inverse = np.array(minuit.covariance)
     sandwich = inverse @ likelihood.gradient_covariance(theta) @ inverse
     covariance = sandwich if any(likelihood.weighted) else inverse
+    tables = _TableMaker(likelihood, theta, inverse)
     bias, remarks = judge_result(likelihood, theta, cure=CURE)
     result = MaximumLikelihood(
         theta=theta,
@@ -219,7 +253,7 @@ def _result(
         sandwich=sandwich,
         notes=(*notes, *remarks),
         bias=bias,
-        _profiler=Profiler(problem, theta, inverse, covariance) if valid else None,
+        _profiler=Profiler(problem, theta, inverse, covariance, tables) if valid else None,
     )
     if minos and valid:
         ends = result.interval(ONE_SIGMA)

@@ -17,21 +17,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from ...estimator.estimator import AbstractEstimator
 from .constraints import Constraints
-from .event_sum import (
-    SUM_PAIRS,
-    Derivatives,
-    EventSum,
-    cut_in_chunks,
-    embed_events,
-    pad_rows,
-    tabulate,
-)
+from .event_sum import Derivatives, cut_in_chunks, embed_events, tabulate
 from .float64 import as_models_read, float64, in_float64
+from .log_likelihood import LogLikelihood, ThetaTerms
 from .newton import AbstractSurface, Maximum, maximise
+from .point_sequences import scatter_points
 from .rate import Rate
 
 #: Events of all sets in one compiled call of the maximisation.
@@ -113,92 +107,6 @@ class DataSets:
         return sum(x.shape[1] for x in self.x)
 
 
-class LogLikelihood(eqx.Module):
-    """ln L of one data set as a JAX function of θ; build and call it inside `float64()`."""
-
-    sums: tuple[EventSum, ...]
-    totals: tuple[Array, ...]
-    measured: Array
-    precision: Array
-    rates: tuple[Rate | None, ...]
-    indices: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-
-    def __call__(self, theta: Float[Array, " theta_dim"]) -> Float[Array, ""]:
-        """ln L(θ)."""
-        value = self._of_theta_alone(theta)
-        for add_up, indices in zip(self.sums, self.indices, strict=True):
-            value = value + add_up(theta[np.array(indices)])
-        return value
-
-    def derivatives(self, theta: Float[Array, " theta_dim"]) -> Derivatives:
-        """ln L(θ) with its gradient and Hessian."""
-        value, gradient = jax.value_and_grad(self._of_theta_alone)(theta)
-        hessian = jax.hessian(self._of_theta_alone)(theta)
-        for add_up, indices in zip(self.sums, self.indices, strict=True):
-            own = np.array(indices)
-            part = add_up.derivatives(theta[own])
-            value = value + part.value
-            gradient = gradient.at[own].add(part.gradient)
-            hessian = hessian.at[np.ix_(own, own)].add(part.hessian)
-        return Derivatives(value, gradient, hessian)
-
-    def _of_theta_alone(self, theta: Array) -> Array:
-        """Constraints and rates."""
-        value = -0.5 * jnp.sum(self.precision * (theta - self.measured) ** 2)
-        for rate, total, indices in zip(self.rates, self.totals, self.indices, strict=True):
-            if rate is not None:
-                value = value + rate.log_term(theta[np.array(indices)], total)
-        return value
-
-    def values(self, thetas: np.ndarray) -> np.ndarray:
-        """ln L at many θ, shape (m,), in calls of a bounded size."""
-        return map_points(call_likelihood, self, thetas, self.events_at_once)
-
-    @property
-    def events_at_once(self) -> int:
-        """Evaluations of members that one θ costs in one chunk."""
-        each = 0
-        for add_up in self.sums:
-            members = [jax.tree.leaves(eqx.filter(m.network, eqx.is_array)) for m in add_up.models]
-            each += add_up.weight.shape[1] * sum(leaves[0].shape[0] for leaves in members)
-        return each
-
-
-def call_likelihood(likelihood: LogLikelihood, theta: Array) -> Array:
-    """ln L(θ), with −∞ where it is no number."""
-    value = likelihood(theta)
-    return jnp.where(jnp.isnan(value), -jnp.inf, value)
-
-
-def map_points(function: Any, argument: Any, points: np.ndarray, events: int) -> np.ndarray:  # noqa: ANN401
-    """`function(argument, point)` of many points in float64, so many at a time as fit the bound."""
-    size = min(max(1, SUM_PAIRS // events), 1 << (len(points) - 1).bit_length())
-    parts = [np.zeros(0)]
-    with float64():
-        for start in range(0, len(points), size):
-            part = np.asarray(points[start : start + size], np.float64)
-            values = _map(function, argument, jnp.asarray(pad_rows(part, size)))
-            parts.append(np.asarray(values)[: len(part)])
-    return np.concatenate(parts)
-
-
-@eqx.filter_jit
-def _map(function: Any, argument: Any, points: Array) -> Any:  # noqa: ANN401
-    return jax.vmap(lambda point: function(argument, point))(points)
-
-
-@eqx.filter_jit
-def value_and_gradient(likelihood: LogLikelihood, theta: Array) -> tuple[Array, Array]:
-    """ln L and its gradient, compiled."""
-    return jax.value_and_grad(likelihood.__call__)(theta)
-
-
-@eqx.filter_jit
-def value_and_derivatives(likelihood: LogLikelihood, theta: Array) -> Derivatives:
-    """ln L, its gradient and Hessian, compiled."""
-    return likelihood.derivatives(theta)
-
-
 class _Surface(AbstractSurface):
     """ln L of many data sets for the batched maximisation; the data are chunked events."""
 
@@ -206,6 +114,7 @@ class _Surface(AbstractSurface):
     precision: Array
     rates: tuple[Rate | None, ...]
     indices: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    free: tuple[bool, ...] | None = eqx.field(static=True, default=None)
 
     def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
         """Of one data set."""
@@ -218,7 +127,8 @@ class _Surface(AbstractSurface):
             embed_events(models, events, weights)
             for models, events, weights in zip(self.models, x, weight, strict=True)
         )
-        return LogLikelihood(sums, totals, measured, self.precision, self.rates, self.indices)
+        alone = ThetaTerms(measured, self.precision, totals, self.rates, self.indices)
+        return LogLikelihood(alone, sums, self.free)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -292,7 +202,7 @@ class LikelihoodModel:
             measured = np.broadcast_to(measured, start.shape)
             rows = sum(weight.shape[-1] for weight in events[1])
             return maximise(
-                self._surface,
+                dataclasses.replace(self._surface, free=tuple(self.free.tolist())),
                 measured if same else (events, measured),
                 start,
                 *box,
@@ -329,24 +239,3 @@ def _chunked(data: DataSets, *, same: bool) -> tuple[Any, np.ndarray]:
     if same:
         events = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), events)
     return events, data.measured
-
-
-def scatter_points(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
-    """Evenly spread points in a box, without randomness: multiples of irrational numbers."""
-    free = np.flatnonzero(high > low)
-    points = np.repeat(low[None], count, axis=0)
-    if len(free) == 1:
-        unit = (np.arange(count)[:, None] + 0.5) / max(count, 1)
-    else:
-        unit = kronecker_sequence(count, len(free))
-    points[:, free] = low[free] + unit * (high - low)[free]
-    return points
-
-
-def kronecker_sequence(count: int, dim: int) -> np.ndarray:
-    """The additive sequence of the generalised golden ratio in the unit cube, (count, dim)."""
-    ratio = 1.5
-    for _ in range(64):
-        ratio = (1 + ratio) ** (1 / (dim + 1))
-    steps = ratio ** -np.arange(1.0, dim + 1)
-    return (0.5 + np.arange(count)[:, None] * steps) % 1.0

@@ -6,16 +6,28 @@ components (Wilks), so it holds for a likelihood that is right and a minimum awa
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from ...inputs import Input, as_floats, warn_user
+from ...progress import progress
 from ..arguments import Parameter, parameter_index
 from ..chi_square import chi2_quantile
-from .minuit import NotConverged, Problem
+from .minuit import AbstractObjective, NotConverged, Problem
 
 #: Crossings are found to this fraction of a standard error.
 CROSSING_TOLERANCE = 1e-3
+#: Fits that the interval of one parameter costs, roughly.
+INTERVAL_FITS = 6
+#: Fits that one crossing costs, roughly.
+CROSSING_FITS = 2
+#: Fits near the last one by Minuit that cost as much as one from the start.
+EASY_FITS = 3
+#: Difference of q from its target within which a point is a crossing.
+ON_CROSSING = 0.05
+#: Error of q from a table at a crossing above which the table is discarded.
+MOST_CORRECTION = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -59,16 +71,26 @@ class Profiler:
         inverse_hessian: there, shape (d, d), zero for fixed parameters.
         covariance: of the estimate; it differs from the inverse Hessian for weighted events, and q
             is divided by their ratio.
+        tabulate: what was minimised from a table, for so many fits; None where it does not pay.
     """
 
     problem: Problem
     theta: np.ndarray
     inverse_hessian: np.ndarray
     covariance: np.ndarray
+    tabulate: Callable[[int], AbstractObjective | None] | None = None
 
     def ratio(self, indices: list[int]) -> float:
         """How much larger the variance is than the inverse Hessian, in these parameters."""
         return variance_ratio(self.covariance, self.inverse_hessian, indices)
+
+    def near(self, fits: int) -> "Profiler":
+        """The same with a table in place of exact sums, if it pays for so many fits."""
+        objective = None if self.tabulate is None else self.tabulate(fits)
+        if objective is None:
+            return self
+        problem = dataclasses.replace(self.problem, objective=objective)
+        return dataclasses.replace(self, problem=problem, tabulate=None)
 
     def fit_at(self, indices: list[int], values: np.ndarray) -> tuple[float, np.ndarray]:
         """−ln L with some parameters held and the others fitted, and the whole θ."""
@@ -94,13 +116,17 @@ class Profiler:
     def q(self, indices: list[int], values: np.ndarray) -> tuple[float, np.ndarray]:
         """−2 ln λ at held values, and the whole θ."""
         value, theta = self.fit_at(indices, values)
+        return self._rise(indices, value, theta), theta
+
+    def _rise(self, indices: list[int], value: float, theta: np.ndarray) -> float:
+        """−2 ln λ of the value −ln L at θ."""
         rise = 2 * (value - self.problem.value(self.theta)) / self.ratio(indices)
         if rise < -0.1:
             warn_user(
                 f"a point with a higher likelihood than the estimate was found near θ = "
                 f"{np.round(theta, 5).tolist()} (−2 ln λ = {rise:.3g}); fit again with starts=10."
             )
-        return max(rise, 0.0), theta
+        return max(rise, 0.0)
 
     def scan(self, parameter: Parameter, values: Input) -> Profile:
         """q at each of the values of one parameter."""
@@ -112,13 +138,17 @@ class Profiler:
                 f"values of {self.problem.names[index]} must be a list inside the trained region, "
                 f"{low:.5g} to {high:.5g}; got {np.round(points, 5).tolist()}."
             )
-        each = [self.q([index], np.array([value])) for value in points]
-        return Profile(
-            name=self.problem.names[index],
-            values=points,
-            theta=np.array([theta for _, theta in each]),
-            q=np.array([q for q, _ in each]),
-        )
+        near, found, q = self.near(len(points) // EASY_FITS), [], []
+        with progress("profile", len(points)) as advance:
+            for point in points:
+                value, theta = near.fit_at([index], np.array([point]))
+                # What a table has fitted is evaluated exactly.
+                value = value if near is self else self.problem.value(theta)
+                found.append(theta)
+                q.append(self._rise([index], value, theta))
+                advance(1)
+        name = self.problem.names[index]
+        return Profile(name=name, values=points, theta=np.array(found), q=np.array(q))
 
     def free_index(self, parameter: Parameter) -> int:
         """The number of a parameter that was fitted."""
@@ -129,6 +159,34 @@ class Profiler:
 
     def interval(self, index: int, level: float) -> tuple[float, float]:
         """Both ends for one parameter, by MINOS or, where it fails, by searching the profile."""
+        near, target = self.near(INTERVAL_FITS), chi2_quantile(level, 1)
+        ends = near._find_ends(index, level)
+        if near is not self:
+            settled = self._settle(near, [index], np.array(ends)[:, None], target)
+            ends = self._find_ends(index, level) if settled is None else settled[:, 0].tolist()
+        return ends[0], ends[1]
+
+    def _settle(
+        self, near: "Profiler", indices: list[int], points: np.ndarray, target: float
+    ) -> np.ndarray | None:
+        """Crossings that a table found, moved to where the exact q crosses, shape (m, k).
+
+        None where the table is so wrong that the search must be done again without it.
+        """
+        settled, here = points.copy(), self.theta[indices]
+        for row, point in enumerate(points):
+            rise, theta = near.q(indices, point)
+            if abs(rise - target) > ON_CROSSING:
+                continue  # cut off at the edge of the region
+            exact = self._rise(indices, self.problem.value(theta), theta)
+            if not abs(exact - rise) <= MOST_CORRECTION:
+                return None
+            # The root of q is nearly linear in the distance.
+            moved = here + (point - here) * np.sqrt(target / exact)
+            settled[row] = np.clip(moved, self.problem.low[indices], self.problem.high[indices])
+        return settled
+
+    def _find_ends(self, index: int, level: float) -> tuple[float, float]:
         target = chi2_quantile(level, 1)
         minuit = self.problem.minuit(self.theta, np.sqrt(np.diag(self.inverse_hessian)))
         minuit.errordef = 0.5 * self.ratio([index])
@@ -174,4 +232,16 @@ class Profiler:
         target = chi2_quantile(level, 2)
         angles = 2 * np.pi * np.arange(points) / points
         rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        return np.array([self.crossing(indices, ray, target) for ray in rays])
+        near = self.near(CROSSING_FITS * points)
+        found = []
+        with progress("contour", points) as advance:
+            for ray in rays:
+                found.append(near.crossing(indices, ray, target))
+                advance(1)
+        settled = np.array(found)
+        if near is not self:
+            exact = self._settle(near, indices, settled, target)
+            if exact is None:
+                return dataclasses.replace(self, tabulate=None).contour(indices, level, points)
+            settled = exact
+        return settled

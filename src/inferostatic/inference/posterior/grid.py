@@ -1,11 +1,13 @@
 """The exact posterior of one or two parameters on a grid that closes in on where it lives."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ...inputs import as_count, warn_user
+from ...progress import progress
 from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
@@ -19,6 +21,7 @@ from .sampler import (
     cell_midpoints,
     independent_sampling,
 )
+from .tabulated_target import sample_with_table
 from .weighted_draws import weighted_moments
 
 #: Most free parameters of a grid.
@@ -55,7 +58,14 @@ class Grid(AbstractSampler):
 
     def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
         """Draw from the table."""
-        del show
+        dim = len(target.low)
+        evaluations = sum(
+            cells**dim for cells in (*3 * [SEARCH_CELLS.get(dim, 1)], FINAL_CELLS.get(dim, 1))
+        )
+        draw = partial(self._draw, seed=seed, show=show)
+        return sample_with_table(target, draw, evaluations, seed=seed, show=show)
+
+    def _draw(self, target: Target, *, seed: int, show: bool | None) -> Samples:
         rng, prior = Stream(seed, Purpose.GRID).generator(), target.density.prior
         sampling = independent_sampling("grid", len(target.low), self.draws)
         if isinstance(prior, Discrete):
@@ -68,24 +78,24 @@ class Grid(AbstractSampler):
                 f"a grid serves one or two free parameters; here are {len(target.low)}. Use "
                 "ist.NUTS(), or fix some of them."
             )
-        grid = grid_posterior(target)
+        grid = grid_posterior(target, show=show)
         moments = weighted_moments(lattice(grid.midpoints), grid.probability.ravel())
         return Samples(*draw_from_grid(grid, self.draws, rng), *moments, sampling, grid)
 
 
-def grid_posterior(target: Target) -> GridDensity:
+def grid_posterior(target: Target, *, show: bool | None = False) -> GridDensity:
     """Search for the box that holds the posterior, then tabulate it there."""
     centre, scale = target.density.coordinates.centre, target.density.coordinates.scale
     low = np.maximum(target.low, centre - REACH * scale)
     high = np.minimum(target.high, centre + REACH * scale)
     dim = len(low)
     for _ in range(MOST_ZOOMS):
-        grid = _tabulate(target, low, high, SEARCH_CELLS[dim])
+        grid = _tabulate(target, low, high, SEARCH_CELLS[dim], show=show)
         low, high, shrunk = _closer(grid, low, high)
         if not shrunk:
             break
     cells = FINAL_CELLS[dim]
-    grid = _tabulate(target, low, high, cells)
+    grid = _tabulate(target, low, high, cells, show=show)
     while (size := effective_size(grid.probability.ravel())) < FEWEST_CELLS[dim]:
         if 2 * cells > MOST_CELLS[dim]:
             warn_user(
@@ -94,13 +104,18 @@ def grid_posterior(target: Target) -> GridDensity:
             )
             break
         cells *= 2
-        grid = _tabulate(target, low, high, cells)
+        grid = _tabulate(target, low, high, cells, show=show)
     return grid
 
 
-def _tabulate(target: Target, low: np.ndarray, high: np.ndarray, cells: int) -> GridDensity:
+def _tabulate(
+    target: Target, low: np.ndarray, high: np.ndarray, cells: int, *, show: bool | None
+) -> GridDensity:
     edges = tuple(np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True))
-    log_prob = target.density.log_probs(lattice(cell_midpoints(edges)))
+    with progress(
+        f"grid of {cells} cells along each axis", cells ** len(low), show=show
+    ) as advance:
+        log_prob = target.density.log_probs(lattice(cell_midpoints(edges)), advance)
     if not np.isfinite(log_prob).any():
         raise ValueError(
             "the posterior vanishes, or is no number, everywhere on the grid; do prior and "

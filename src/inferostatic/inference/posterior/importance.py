@@ -6,18 +6,21 @@ under a flattened likelihood, until enough of them carry weight.
 """
 
 import dataclasses
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ...inputs import as_count
+from ...progress import Advance, progress
 from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from .grid import Grid
 from .log_posterior import Target
 from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, independent_sampling
+from .tabulated_target import sample_with_table
 from .weighted_draws import temper_weights, weighted_moments
 
 #: Weighted draws for each one returned.
@@ -57,7 +60,12 @@ class Importance(AbstractSampler):
         if isinstance(target.density.prior, Discrete):
             # Goes through all points, which is exact.
             return Grid(self.draws).sample(target, seed=seed, show=show)
-        weighted = importance_posterior(target, self.draws, seed)
+        evaluations = MOST_ROUNDS * APPROACH_DRAWS // 2 + max(FEWEST_DRAWS, PER_DRAW * self.draws)
+        draw = partial(self._draw, seed=seed, show=show)
+        return sample_with_table(target, draw, evaluations, seed=seed, show=show)
+
+    def _draw(self, target: Target, *, seed: int, show: bool | None) -> Samples:
+        weighted = importance_posterior(target, self.draws, seed, show=show)
         rng = Stream(seed, Purpose.IMPORTANCE_RESAMPLE).generator()
         chosen = resample(weighted, self.draws, rng)
         remark = (
@@ -85,28 +93,34 @@ class Weighted(NamedTuple):
         return effective_size(self.probability)
 
 
-def importance_posterior(target: Target, draws: int, seed: int) -> Weighted:
+def importance_posterior(
+    target: Target, draws: int, seed: int, *, show: bool | None = False
+) -> Weighted:
     """Close in with few draws, then take many; the better of both."""
     count = max(FEWEST_DRAWS, PER_DRAW * draws)
-    near, density = approach(target, seed), target.density
+    near = approach(target, draw_first(target, seed, show=show), seed, show=show)
     rng = Stream(seed, Purpose.IMPORTANCE).generator()
-    if near.ess >= ENOUGH * len(near.free) and near.from_prior:
-        theta = target.draw_prior(count, seed)
-        best = _cloud(density.coordinates.many_free(theta), density.log_likelihoods(theta))
-        return _weighted(target, best, theta)
-    best = near
-    for _ in range(LAST_ROUNDS):
-        best = max(best, _round(target, best, count, rng), key=lambda cloud: cloud.ess)
-        if best.ess >= ENOUGH * count:
-            break
-    return _weighted(target, best, density.coordinates.many_theta(best.free))
+    with progress("weighting draws", LAST_ROUNDS * count, show=show) as advance:
+        if near.ess >= ENOUGH * len(near.free) and near.from_prior:
+            theta = target.draw_prior(count, seed)
+            best = _prior_cloud(target, theta, target.density.log_likelihoods(theta, advance))
+            return Weighted(theta, best.probability, best.log_prob)
+        best = near
+        for _ in range(LAST_ROUNDS):
+            last = _round(target, best, count, rng, advance)
+            best = max(best, last, key=lambda cloud: cloud.ess)
+            if best.ess >= ENOUGH * count:
+                break
+    theta = target.density.coordinates.many_theta(best.free)
+    return Weighted(theta, best.probability, best.log_prob)
 
 
 class Cloud(NamedTuple):
-    """Points in unconstrained coordinates with ln of their weights, up to a constant."""
+    """Points in unconstrained coordinates, with ln of weights and of the posterior density of θ."""
 
     free: np.ndarray
     log_weight: np.ndarray
+    log_prob: np.ndarray
     from_prior: bool = False
 
     @property
@@ -120,42 +134,62 @@ class Cloud(NamedTuple):
         return effective_size(self.probability)
 
 
-def approach(target: Target, seed: int) -> Cloud:
-    """Points near the posterior, beginning with draws from the prior."""
-    drawn, density = target.draw_prior(APPROACH_DRAWS, seed), target.density
-    log_likelihood = density.log_likelihoods(drawn)
+class FirstDraws(NamedTuple):
+    """Draws from the prior (n, k), with ln L at each (n,)."""
+
+    theta: np.ndarray
+    log_likelihood: np.ndarray
+
+
+def draw_first(target: Target, seed: int, *, show: bool | None) -> FirstDraws:
+    """Draws from the prior, at some of which the likelihood must be known."""
+    drawn = target.draw_prior(APPROACH_DRAWS, seed)
+    with progress("first draws", APPROACH_DRAWS, show=show) as advance:
+        log_likelihood = target.density.log_likelihoods(drawn, advance)
     if not np.isfinite(log_likelihood).any():
         raise ValueError(
             f"the potential is not finite at any of {APPROACH_DRAWS} draws from the prior; was "
             "the estimator trained on these parameters and observables?"
         )
-    free, exact = density.coordinates.many_free(drawn), not target.restricted
-    latest = _cloud(free, log_likelihood, from_prior=exact)
+    return FirstDraws(drawn, log_likelihood)
+
+
+def approach(target: Target, first: FirstDraws, seed: int, *, show: bool | None) -> Cloud:
+    """Points near the posterior, beginning with draws from the prior."""
+    exact = not target.restricted
+    latest = _prior_cloud(target, *first, from_prior=exact)
     # Draws that do not follow the prior only show where to look.
     best = latest if exact else None
     rng = Stream(seed, Purpose.IMPORTANCE_APPROACH).generator()
-    for _ in range(MOST_ROUNDS):
-        if best is not None and best.ess >= ENOUGH * APPROACH_DRAWS:
-            break
-        latest = _round(target, latest, APPROACH_DRAWS, rng)
-        best = latest if best is None else max(best, latest, key=lambda cloud: cloud.ess)
+    with progress("closing in", MOST_ROUNDS * APPROACH_DRAWS, show=show) as advance:
+        for _ in range(MOST_ROUNDS):
+            if best is not None and best.ess >= ENOUGH * APPROACH_DRAWS:
+                break
+            latest = _round(target, latest, APPROACH_DRAWS, rng, advance)
+            best = latest if best is None else max(best, latest, key=lambda cloud: cloud.ess)
     assert best is not None
     return best
 
 
-def _cloud(free: np.ndarray, log_weight: np.ndarray, *, from_prior: bool = False) -> Cloud:
-    return Cloud(free, np.where(np.isfinite(log_weight), log_weight, -np.inf), from_prior)
+def _prior_cloud(
+    target: Target, theta: np.ndarray, log_likelihood: np.ndarray, *, from_prior: bool = False
+) -> Cloud:
+    """Draws from the prior with the likelihood as their weight."""
+    density = target.density
+    log_prob = density.log_priors(theta) + log_likelihood
+    weight = np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
+    return Cloud(density.coordinates.many_free(theta), weight, log_prob, from_prior)
 
 
-def _round(target: Target, cloud: Cloud, count: int, rng: np.random.Generator) -> Cloud:
+def _round(
+    target: Target, cloud: Cloud, count: int, rng: np.random.Generator, advance: Advance
+) -> Cloud:
     """Draws from a Student t fitted to the cloud, flattened so that enough of it counts."""
     weight, _ = temper_weights(cloud.log_weight, len(cloud.free) / 20)
     free, log_proposal = _draw_t(cloud.free, weight, count, rng)
-    return _cloud(free, target.density.log_probs_unconstrained(free) - log_proposal)
-
-
-def _weighted(target: Target, cloud: Cloud, theta: np.ndarray) -> Weighted:
-    return Weighted(theta, cloud.probability, target.density.log_probs(theta))
+    values = target.density.log_probs_unconstrained(free, advance)
+    log_weight = np.where(np.isfinite(values), values - log_proposal, -np.inf)
+    return Cloud(free, log_weight, values - target.density.log_jacobians(free))
 
 
 def _draw_t(

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...progress import Advance
 from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior, draw_points
 from ..likelihood.float64 import float64
 from ..likelihood.likelihood import Likelihood
-from ..likelihood.model import LogLikelihood, map_points
+from ..likelihood.log_likelihood import AbstractLogLikelihood, call_likelihood, map_points
 
 #: Distance, as a part of the support, that a θ on an edge is moved inside.
 JUST_INSIDE = 1e-9
@@ -87,7 +88,7 @@ class Unconstrained(eqx.Module):
 class LogPosterior(eqx.Module):
     """The unnormalised log posterior, of θ and of unconstrained coordinates."""
 
-    likelihood: LogLikelihood
+    likelihood: AbstractLogLikelihood
     prior: AbstractPrior
     coordinates: Unconstrained
     #: θ with the values of the fixed parameters; the others do not matter.
@@ -108,18 +109,43 @@ class LogPosterior(eqx.Module):
         """The same density per unit of the unconstrained coordinates."""
         return self.log_prob(self.coordinates.theta(free)) + self.coordinates.log_jacobian(free)
 
-    def log_probs(self, points: np.ndarray) -> np.ndarray:
+    def log_probs(self, points: np.ndarray, advance: Advance | None = None) -> np.ndarray:
         """`log_prob` of many points, shape (m, k) to (m,)."""
-        return map_points(LogPosterior.log_prob, self, points, self.likelihood.events_at_once)
+        return map_points(LogPosterior.log_prob, self, points, self._at_once, advance)
 
-    def log_probs_unconstrained(self, free: np.ndarray) -> np.ndarray:
+    def log_probs_unconstrained(
+        self, free: np.ndarray, advance: Advance | None = None
+    ) -> np.ndarray:
         """`log_prob_unconstrained` of many points."""
         function = LogPosterior.log_prob_unconstrained
-        return map_points(function, self, free, self.likelihood.events_at_once)
+        return map_points(function, self, free, self._at_once, advance)
 
-    def log_likelihoods(self, points: np.ndarray) -> np.ndarray:
+    def log_likelihoods(self, points: np.ndarray, advance: Advance | None = None) -> np.ndarray:
         """ln L alone at many points."""
-        return self.likelihood.values(self.full_thetas(points))
+        thetas = self.full_thetas(points)
+        return map_points(call_likelihood, self.likelihood, thetas, self._at_once, advance)
+
+    def log_rest(self, values: Float[Array, " free_dim"]) -> Float[Array, ""]:
+        """Prior, constraints and rates: all but the events one by one."""
+        theta = self.full_theta(values)
+        return self.prior.log_density(theta) + self.likelihood.alone(theta)
+
+    def log_rests(self, points: np.ndarray) -> np.ndarray:
+        """`log_rest` of many points."""
+        return map_points(LogPosterior.log_rest, self, points, 1)
+
+    def log_priors(self, points: np.ndarray) -> np.ndarray:
+        """ln π at many points."""
+        thetas = self.full_thetas(points)
+        return map_points(type(self.prior).log_density, self.prior, thetas, 1)
+
+    def log_jacobians(self, free: np.ndarray) -> np.ndarray:
+        """ln |∂θ/∂free| at many points."""
+        return map_points(Unconstrained.log_jacobian, self.coordinates, free, 1)
+
+    @property
+    def _at_once(self) -> int:
+        return self.likelihood.events_at_once
 
     def full_thetas(self, points: np.ndarray) -> np.ndarray:
         """θ of many points, shape (m, k) to (m, d)."""

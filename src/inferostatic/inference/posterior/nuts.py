@@ -1,6 +1,7 @@
 """The No-U-Turn Sampler of blackjax on a posterior: many chains at once, with their diagnostics."""
 
 import dataclasses
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,9 +16,10 @@ from ...streams import Purpose, Stream
 from ...world.priors.discrete import Discrete
 from ..likelihood.float64 import float64
 from .arviz_bridge import judge_chains, load_arviz
-from .importance import approach
+from .importance import FirstDraws, approach, draw_first
 from .log_posterior import LogPosterior, Target
 from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, Sampling
+from .tabulated_target import sample_with_table
 from .weighted_draws import temper_weights, weighted_moments
 
 #: Steps of the warm-up, which finds step size and mass matrix.
@@ -26,10 +28,10 @@ WARMUP = 400
 ACCEPTANCE = 0.9
 #: Up to this many parameters the mass matrix is dense.
 DENSE_DIM = 20
-#: Draws from the prior from which the starts are chosen.
-STARTING_DRAWS = 2048
-#: How many of them should matter.
+#: How many of the first draws should matter for the starts and the first mass matrix.
 STARTING_ESS = 64
+#: Evaluations of the density that a step costs: some seven gradients, of three evaluations each.
+STEP_COST = 20
 #: Steps of one compiled call.
 BLOCK = 250
 #: Split R-hat above which there is a warning.
@@ -60,6 +62,11 @@ class NUTS(AbstractSampler):
                 "NUTS needs a prior with a density, and this one is a finite set of points; use "
                 "ist.Grid(), which goes through them, or give prior=."
             )
+        evaluations = STEP_COST * (self.draws + self.chains * WARMUP)
+        draw = partial(self._draw, seed=seed, show=show)
+        return sample_with_table(target, draw, evaluations, seed=seed, show=show)
+
+    def _draw(self, target: Target, *, seed: int, show: bool | None) -> Samples:
         draws = -(-self.draws // self.chains)
         found = sample_nuts(target, draws=draws, chains=self.chains, seed=seed, show=show)
         points = found.theta.reshape(-1, found.theta.shape[-1])
@@ -134,9 +141,10 @@ def sample_nuts(
     """`draws` from each of `chains`, started at different places that the data do not exclude."""
     load_blackjax()
     load_arviz()  # judges the chains in the end; better missed now than then
-    density, mass = target.density, _first_mass(target, seed)
+    density, first = target.density, draw_first(target, seed, show=show)
+    mass = _first_mass(target, first, seed, show=show)
     mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
-    starts = _starts(target, chains, seed)
+    starts = _starts(first, chains, seed)
     warming, *keys = jax.random.split(Stream(seed, Purpose.NUTS).key(), 1 + -(-draws // BLOCK))
     blocks = []
     with float64(), progress("sampling", draws + WARMUP, show=show) as advance:
@@ -156,23 +164,21 @@ def sample_nuts(
     return Chains(theta, log_prob, diverging, acceptance, steps, r_hat, ess)
 
 
-def _starts(target: Target, chains: int, seed: int) -> np.ndarray:
+def _starts(first: FirstDraws, chains: int, seed: int) -> np.ndarray:
     """Draws from a flattened posterior: dispersed, yet not where a chain would need long to leave.
 
     The likelihood is taken to the largest power β ≤ 1 that leaves enough draws of the prior.
     """
-    theta = target.draw_prior(STARTING_DRAWS, seed)
-    values = target.density.log_likelihoods(theta)
-    weight, _ = temper_weights(values, max(STARTING_ESS, 4 * chains))
+    weight, _ = temper_weights(first.log_likelihood, max(STARTING_ESS, 4 * chains))
     # Without repetition: chains from one place could not disagree.
     weight = (weight + 1e-12) / (weight + 1e-12).sum()
     rng = Stream(seed, Purpose.NUTS_STARTS).generator()
-    return theta[rng.choice(len(theta), chains, replace=False, p=weight)]
+    return first.theta[rng.choice(len(first.theta), chains, replace=False, p=weight)]
 
 
-def _first_mass(target: Target, seed: int) -> np.ndarray:
+def _first_mass(target: Target, first: FirstDraws, seed: int, *, show: bool | None) -> np.ndarray:
     """The covariance of the posterior, roughly: a first inverse mass matrix."""
-    near = approach(target, seed)
+    near = approach(target, first, seed, show=show)
     weight, _ = temper_weights(near.log_weight, STARTING_ESS)
     covariance = weighted_moments(near.free, weight)[1]
     return covariance + 1e-9 * np.diag(np.diag(covariance) + 1e-12)

@@ -52,7 +52,7 @@ class Posterior:
         x_names: of the observables, unless there are several channels.
         bias: of the mean by the learned score, in posterior standard deviations; None where it was
             not measured.
-        notes: on that bias, and on how the events compare with simulated ones.
+        notes: on a table of ln L, on that bias, and on how the events compare with simulated ones.
     """
 
     samples: np.ndarray
@@ -187,7 +187,7 @@ def _assemble(
         grid=found.grid,
         x_names=channels[0].x_names if len(channels) == 1 else (),
         bias=bias,
-        notes=tuple(notes),
+        notes=(*found.notes, *notes),
         _free=tuple(int(i) for i in free),
     )
 

@@ -81,6 +81,7 @@ class Samples:
         mean, covariance: of the posterior, shapes (k,) and (k, k).
         sampling: how it was done.
         grid: the tabulated density, if there is one.
+        notes: what else is to be said.
     """
 
     points: np.ndarray
@@ -89,6 +90,7 @@ class Samples:
     covariance: np.ndarray
     sampling: Sampling
     grid: GridDensity | None = None
+    notes: tuple[str, ...] = ()
 
 
 class AbstractSampler(abc.ABC):
