@@ -193,7 +193,7 @@ def test_intervals_are_exact_though_a_table_is_not(monkeypatch: pytest.MonkeyPat
 def test_limits_are_exact_though_tables_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     likelihood = ist.Likelihood(exact_normal(), normal_events(100, 0.1), bounds={"theta0": (0, 3)})
     method = ist.CLs(asimov=np.zeros((1, 1)))
-    tilt_tables(monkeypatch, 0.06)
+    tilt_tables(monkeypatch, 0.03)
     table, exact = with_and_without(
         monkeypatch, lambda: ist.upper_limit(likelihood, "theta0", method)
     )
