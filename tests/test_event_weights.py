@@ -65,7 +65,12 @@ ENTRIES: dict[str, Callable[[], object]] = {
     "calibrated_fit": lambda: ist.calibrated_fit(ESTIMATOR, X[:50], events=STORED),
     "cross_entropy_fit": lambda: ist.cross_entropy_fit(ESTIMATOR, X, reference=REFERENCE),
     "Neyman": lambda: ist.confidence_set(
-        ESTIMATOR, X[:20], ist.Neyman(STORED, toys=20), grid={"theta0": [0.0]}, seed=1
+        ESTIMATOR,
+        X[:20],
+        ist.Neyman(STORED, toys=20),
+        parameters=["theta0"],
+        grid={"theta0": [0.0]},
+        seed=1,
     ),
     "reweight": lambda: ist.reweight(ESTIMATOR, X, [0.0, 0.0], [0.1, 0.0], weight=ONE),
 }

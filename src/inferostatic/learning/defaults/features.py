@@ -12,8 +12,10 @@ from ..training.members import MemberSetting
 from .trials import CLEARLY, Trials, describe_choice, describe_cost, find_first_within_error
 from .weight_decay import DEFAULT_SHRINK, set_shrink
 
-#: Part of the epochs for which features are tried.
+#: Part of the epochs for which features are tried with few events.
 PART = 0.125
+#: The same with many, where epochs are longer.
+PART_OF_MANY = 0.06
 #: Nats by which other features must be better as well: in a short training some only learn faster.
 WORTH = 0.01
 
@@ -22,7 +24,10 @@ def choose_features(
     trials: Trials, architecture: AbstractArchitecture
 ) -> tuple[AbstractArchitecture, str]:
     """The architecture with its features, and the choice in words."""
-    began, training = time.perf_counter(), trials.shorten(PART)
+    began, training = (
+        time.perf_counter(),
+        trials.shorten(PART if trials.to_the_end else PART_OF_MANY),
+    )
     kinds = _list_candidates(trials.x)
     decay = set_shrink(training, DEFAULT_SHRINK, trials.events).weight_decay or 0.0
     settings = [MemberSetting(kind, decay) for kind in kinds]

@@ -18,7 +18,7 @@ LONGEST_EFFORT = 4.0
 #: Steps at 1,000 events.
 STEPS = 2000
 #: Power of the number of events by which steps grow.
-STEPS_POWER = 0.39
+STEPS_POWER = 0.4
 #: Events in a batch at 1,000 events.
 BATCH = 64
 #: Events in a batch, at least: smaller ones cost as much time.

@@ -9,12 +9,11 @@ import dataclasses
 import functools
 import time
 
-import jax
 import numpy as np
 
 from ...models.architecture import AbstractArchitecture, Potential
 from ...models.networks.two_tower import TwoTower
-from ..training.members import MemberSetting, TrainedModel, count_threads, join_members
+from ..training.members import MemberSetting, TrainedModel, join_members
 from ..training.options import Training, count_steps
 from .trials import (
     CLEARLY,
@@ -43,7 +42,9 @@ LARGEST_UNTRIED_DECAY = 0.1
 PART = 0.25
 #: Standard errors within which a loss counts as the best.
 WITHIN = 1.0
-#: Standard errors by which a weaker decay must be worse for still weaker ones to be left out.
+#: Decays that are tried first.
+FIRST = 2
+#: Standard errors by which the weaker of these must be worse for still weaker ones to be left out.
 HOPELESS = 2.0
 
 
@@ -89,16 +90,20 @@ def train_all_decays(
 ) -> TriedDecays:
     """Train a network for every decay; keep those as good as the best, or the first of them.
 
-    Decays are tried from strong to weak until one is clearly worse. Where that spares trainings,
-    others with the kept decay take their place in the ensemble.
+    The two strongest come first. If the weaker of them is clearly worse, still weaker ones are left
+    out, and others with the kept decay take their place in the ensemble.
     """
     began, training = time.perf_counter(), trials.training
     shrinks = SHRINKS[::-1]
     # Members of an ensemble begin apart; one that is followed by others is the first of them.
     starts = range(len(shrinks)) if members is None else [0] * len(shrinks)
     settings = [_setting(trials, architecture, *each) for each in zip(shrinks, starts, strict=True)]
-    tried = _try_while_hopeful(trials, architecture, settings)
+    tried = trials.run(architecture, training, settings[:FIRST], "weight decay")
     losses = np.concatenate([one.event_losses for one in tried])
+    excess, error = find_excess_and_error(losses, 0)
+    if excess[-1] <= HOPELESS * error[-1]:
+        tried += trials.run(architecture, training, settings[FIRST:], "weight decay")
+        losses = np.concatenate([one.event_losses for one in tried])
     # Latent information makes targets so precise that the best is simply taken.
     errors = 0.0 if trials.problem.dataset.reads_latent else WITHIN
     kept = find_within_error(losses, errors)
@@ -120,25 +125,6 @@ def train_all_decays(
     ready = functools.reduce(join_members, chosen)
     reason = f"{reason} {describe_cost(trials, training, began)}"
     return TriedDecays(settings[kept[0]].weight_decay, reason, ready)
-
-
-def _try_while_hopeful(
-    trials: Trials, architecture: AbstractArchitecture, settings: list[MemberSetting]
-) -> list[TrainedModel]:
-    """Networks of the first settings, up to one that is clearly worse than the best before it."""
-    together = count_threads() if jax.default_backend() == "cpu" else len(settings)
-    tried: list[TrainedModel] = []
-    while len(tried) < len(settings):
-        some = settings[len(tried) : len(tried) + together]
-        what = f"weight decay, {len(tried) + 1} of {len(settings)}"
-        tried += trials.run(architecture, trials.training, some, what)
-        losses = np.concatenate([one.event_losses for one in tried])
-        for count in range(2, len(tried) + 1):
-            best = int(np.argmin(losses[:count].mean(axis=1)))
-            excess, error = find_excess_and_error(losses[:count], best)
-            if excess[-1] > HOPELESS * error[-1]:
-                return tried[:count]
-    return tried
 
 
 def choose_by_short_trials(
