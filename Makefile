@@ -19,7 +19,7 @@ test: .venv  ## run the tests, without the slow ones
 	@.venv/bin/python -m pytest -n 2 --dist worksteal
 
 test-slow: .venv  ## run the tests that take minutes
-	@.venv/bin/python -m pytest -m slow
+	@.venv/bin/python -m pytest -m slow -n 2 --dist worksteal
 
 lint: .venv  ## check style, formatting and types
 	@.venv/bin/ruff check

@@ -410,6 +410,7 @@ def training_target() -> Target:
         learning_rate=number(0.01),
         schedule=thing(ist.Constant()),
         weight_decay=number(0.1, "None"),
+        effort=number(1.0),
         clip=number(1.0, "None"),
         beta1=number(0.9),
         beta2=number(0.99),

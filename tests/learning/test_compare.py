@@ -123,6 +123,7 @@ def test_names_tell_settings_apart(events: ist.Events) -> None:
         ("KCE", "list of settings"),
         ([], "list of settings"),
         ([3], "network must be such as"),
+        ([ist.KCE(), None], "a setting is None; write ist.Setting"),
         ([ist.Setting(ist.KSE(ist.Delta(0.1)), network=ist.DirectScore())], "gives no ratios"),
         ([ist.Setting(ist.KCE(), network=ist.DirectRatio())], "trains potential"),
     ],

@@ -175,6 +175,8 @@ def compare(
 def _check_setting(thing: Any) -> Setting:  # noqa: ANN401
     if isinstance(thing, AbstractMethod):
         thing = Setting(thing)
+    elif thing is None:
+        raise TypeError("a setting is None; write ist.Setting() for the default fit.")
     elif not isinstance(thing, Setting):
         thing = Setting(network=thing)
     method = as_method(thing.method)

@@ -22,6 +22,7 @@ from ..models.flows.flow import DensityModel
 from ..models.members import with_centring
 from ..models.potential import AbstractModel, PotentialModel
 from ..progress import progress
+from ..supervision.candidates import CandidateSets
 from .arguments import (
     FitOptions,
     as_architecture,
@@ -126,13 +127,15 @@ def _resolve_defaults(
 ) -> Defaults:
     """A started fit keeps its features; nothing is tried out for it."""
     if options.start is None:
-        open_network = options.network is None and isinstance(problem.method, Method)
+        # What two towers are worth was measured for candidate sets alone.
+        method = problem.method
+        sets = isinstance(method, Method) and isinstance(method.supervision, CandidateSets)
         return choose_defaults(
             problem,
             architecture,
             options.training,
             members=options.members,
-            open_network=open_network,
+            open_network=options.network is None and sets,
         )
     count = len(problem.split.train)
     complete = complete_training(options.training, len(problem.dataset), count)
