@@ -3,7 +3,7 @@
 What one learns: how far the three estimators of the quickstart are from the truth, and how much is
 gained by simulating wider than one evaluates. The simulator draws from a Dirichlet distribution,
 whose density is known, so that score, log ratio and maximum likelihood estimate can be computed
-with SciPy alone, without this library. Takes about ten minutes on two cores.
+with SciPy alone, without this library. Takes about four minutes on two cores.
 
     python examples/quickstart.py [--figure learned-against-exact.png]
 """
