@@ -135,8 +135,8 @@ def test_a_decay_that_only_becomes_worse_ends_the_trials(
     fitted = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
     assert fitted.members >= 3
     assert "2 more members with shrinking by e^" in fitted.history.choices[1]
-    assert "e^1.6" in fitted.history.choices[1]
-    assert "e^0.5" not in fitted.history.choices[1]
+    assert "e^2.3" in fitted.history.choices[1]
+    assert "e^0.6" not in fitted.history.choices[1]
 
 
 def test_too_few_held_out_events_decide_nothing(events: ist.Events) -> None:

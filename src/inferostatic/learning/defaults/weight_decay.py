@@ -27,7 +27,7 @@ from .trials import (
 
 #: e-folds by which an idle weight shrinks during training: what is tried with few events, from
 #: weak to strong. Sharp structures need the weakest, many parameters and few events the strongest.
-SHRINKS = (0.15, 0.5, 1.6, 4.0)
+SHRINKS = (0.15, 0.6, 2.3, 4.0)
 #: What is tried shortly with many events, the preferred first.
 FEWER_SHRINKS = (2.3, 0.6)
 #: That of two towers, which hardly depend on it.
