@@ -45,8 +45,9 @@ SCATTER_EVENTS = 20_000
 FEWEST_EVENTS = 200
 #: Events of a cell, at least, where structure beyond the polynomial is looked for.
 SMALLEST_CELL = 50
-#: Standard errors above which such structure is taken for real.
-SIGNIFICANT = 2.0
+#: Standard errors above which such structure is taken for real: it is looked for in some twenty
+#: places, and sums of squares have long tails.
+SIGNIFICANT = 4.0
 
 
 @known
