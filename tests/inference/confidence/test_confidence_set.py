@@ -286,10 +286,7 @@ def test_weights_of_linear_interpolation():
 
 
 class AcceptingTest(AbstractPointTest):
-    def p_values(self, statistic, theta, indices, *, show):
-        return np.ones(len(statistic))
-
-    def p_values_on_lattice(self, statistic, theta, indices, axes, *, show):
+    def p_values(self, statistic, theta, indices, *, axes=None, show):
         return np.ones(len(statistic))
 
     def notes(self):

@@ -41,14 +41,14 @@ class Tester:
         self.observed, self.indices, self.test, self.random = observed, indices, test, random
 
     def __call__(self, points: np.ndarray, *, show: bool | None = False) -> Tested:
-        """Test points of shape (m, k)."""
+        """Test points of shape (m, k), each by itself."""
         statistic, theta = self.statistic(points)
         return statistic, self.test.p_values(statistic, theta, self.indices, show=show), theta
 
     def test_lattice(self, axes: Axes, *, show: bool | None) -> Tested:
-        """Test all points of a lattice."""
+        """Test all points of a lattice together."""
         statistic, theta = self.statistic(lattice(axes))
-        found = self.test.p_values_on_lattice(statistic, theta, self.indices, axes, show=show)
+        found = self.test.p_values(statistic, theta, self.indices, axes=axes, show=show)
         return statistic, found, theta
 
     def statistic(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,13 @@ class AbstractPointTest(abc.ABC):
 
     @abc.abstractmethod
     def p_values(
-        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
+        self,
+        statistic: np.ndarray,
+        theta: np.ndarray,
+        indices: list[int],
+        *,
+        axes: Axes | None = None,
+        show: bool | None,
     ) -> np.ndarray:
         """The probability of a larger statistic, shape (m,).
 
@@ -23,20 +29,10 @@ class AbstractPointTest(abc.ABC):
             statistic: −2 ln of the observed likelihood ratio at each point, shape (m,).
             theta: all parameters at the points, those not of interest profiled, shape (m, d).
             indices: of the parameters of interest.
+            axes: of the lattice of which these are all points, so that neighbours may help each
+                other; None for points of any kind.
             show: force the progress bar on or off.
         """
-
-    @abc.abstractmethod
-    def p_values_on_lattice(
-        self,
-        statistic: np.ndarray,
-        theta: np.ndarray,
-        indices: list[int],
-        axes: Axes,
-        *,
-        show: bool | None,
-    ) -> np.ndarray:
-        """The same at all points of a lattice, where neighbours may help each other."""
 
     @abc.abstractmethod
     def notes(self) -> list[str]:

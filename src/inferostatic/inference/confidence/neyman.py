@@ -84,34 +84,26 @@ class _ToyTest(AbstractPointTest):
     interpolated: list[str] = dataclasses.field(default_factory=list)
 
     def p_values(
-        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
-    ) -> np.ndarray:
-        values = np.empty(len(theta))
-        with progress("toys", len(theta), show=show) as advance:
-            for i, point in enumerate(theta):
-                values[i] = p_value(self.fitter.statistic(point, indices), statistic[i])
-                advance(1)
-        return values
-
-    def p_values_on_lattice(
         self,
         statistic: np.ndarray,
         theta: np.ndarray,
         indices: list[int],
-        axes: Axes,
         *,
+        axes: Axes | None = None,
         show: bool | None,
     ) -> np.ndarray:
-        """From toys at every point, or, where that takes long, between toys at few points.
+        """From toys at every point, or, on a lattice that takes long, between toys at few points.
 
         The distribution of the statistic changes little from one θ to the next: shares of toys
         above it are interpolated linearly, and compared with toys at some other points.
         """
+        if axes is None:
+            return self._at_every_point(statistic, theta, indices, show=show)
         coarse = _thin_axes(axes)
         few = max(self.fitter.maker.events) < FEW_EVENTS  # the distribution changes much with θ
         long = len(theta) * self.fitter.count_evaluations() >= LATTICE_PAYS
         if few or not long or len(theta) < 2 * len(lattice(coarse)):
-            return self.p_values(statistic, theta, indices, show=show)
+            return self._at_every_point(statistic, theta, indices, show=show)
         nodes, maker = lattice(coarse), _share_pools(self.fitter.maker)
         profiled = self.fitter.observed.conditional(indices, nodes).theta
         toys = np.empty((len(nodes), maker.toys))
@@ -136,7 +128,7 @@ class _ToyTest(AbstractPointTest):
                 # Two-sided statistics are correlated by the square of what toys share.
                 spread = np.sqrt(max(there, values[row]) * (1 / maker.toys + maker.shared**2))
                 if abs(there - values[row]) > CHECK_SIGMAS * spread:
-                    return self.p_values(statistic, theta, indices, show=show)
+                    return self._at_every_point(statistic, theta, indices, show=show)
                 advance(1)
         self.interpolated[:] = [
             f"toys were made at {len(nodes)} points of the grid's region, from pools of which two "
@@ -144,6 +136,16 @@ class _ToyTest(AbstractPointTest):
             f"{len(CHECKED_AT)} other points they differ by up to {error:.2g} from those of toys "
             "there (a grid that is given has toys at every point)"
         ]
+        return values
+
+    def _at_every_point(
+        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
+    ) -> np.ndarray:
+        values = np.empty(len(theta))
+        with progress("toys", len(theta), show=show) as advance:
+            for i, point in enumerate(theta):
+                values[i] = p_value(self.fitter.statistic(point, indices), statistic[i])
+                advance(1)
         return values
 
     def notes(self) -> list[str]:

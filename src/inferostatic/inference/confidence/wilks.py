@@ -37,23 +37,17 @@ class _ChiSquare(AbstractPointTest):
     observed: ObservedFit
 
     def p_values(
-        self, statistic: np.ndarray, theta: np.ndarray, indices: list[int], *, show: bool | None
-    ) -> np.ndarray:
-        del theta, show
-        ratio = self.observed.variance_ratio(indices)
-        return chi2_p_value(statistic / ratio, len(indices))
-
-    def p_values_on_lattice(
         self,
         statistic: np.ndarray,
         theta: np.ndarray,
         indices: list[int],
-        axes: Axes,
         *,
+        axes: Axes | None = None,
         show: bool | None,
     ) -> np.ndarray:
-        del axes
-        return self.p_values(statistic, theta, indices, show=show)
+        del theta, axes, show
+        ratio = self.observed.variance_ratio(indices)
+        return chi2_p_value(statistic / ratio, len(indices))
 
     def notes(self) -> list[str]:
         if self.observed.sandwich is None:
