@@ -1,6 +1,8 @@
 """What `fit` chooses by itself, and that it says so."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,14 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.learning.defaults import weight_decay
-from inferostatic.learning.defaults.trials import describe_choice, find_first_within_error
-from inferostatic.learning.defaults.weight_decay import SHRINKS, set_shrink
+from inferostatic.learning.defaults.trials import (
+    Trials,
+    describe_choice,
+    find_first_within_error,
+)
+from inferostatic.learning.defaults.weight_decay import FEWER_SHRINKS, SHRINKS, set_shrink
 from inferostatic.learning.training.best_epoch import is_clearly_better
+from inferostatic.learning.training.options import count_steps
 
 PRIOR = ist.Uniform([-1.0], [1.0])
 NETWORK = ist.MLP((8, 8), output_bias=False)
@@ -105,6 +112,59 @@ def test_many_events_are_tried_shortly(events: ist.Events, monkeypatch: pytest.M
     assert decay.startswith("weight decay: ")
     assert fitted.members == 1
     assert len(fitted.history.train_loss) == 6
+
+
+@pytest.mark.usefixtures("many")
+def test_short_trials_have_the_decay_of_the_whole_training(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is tried in a part of the epochs is the decay that is taken, not its product."""
+    tried: list[tuple[str, int | None, set[float]]] = []
+    run = Trials.run
+
+    def record(self: Trials, architecture: Any, training: Any, settings: Any, what: str) -> Any:
+        tried.append((what, training.epochs, {one.weight_decay for one in settings}))
+        return run(self, architecture, training, settings, what)
+
+    monkeypatch.setattr(Trials, "run", record)
+    training = dataclasses.replace(TRYING, learning_rate=0.05)
+    fitted = ist.fit(events, network=NETWORK, training=training, seed=1)
+    (_, epochs, decays) = next(one for one in tried if one[0] == "network and weight decay")
+    assert epochs == 2
+    assert fitted.training.epochs == 6
+    assert fitted.training.weight_decay in decays
+    whole = count_steps(fitted.training, 2700)
+    shrinks = sorted(0.5 * fitted.training.learning_rate * whole * decay for decay in decays)
+    assert shrinks == pytest.approx(sorted(FEWER_SHRINKS))
+
+
+@pytest.mark.parametrize(("most", "stacked"), [(10_000, True), (1000, False)])
+def test_the_display_counts_the_steps_that_are_made(
+    events: ist.Events,
+    most: int,
+    stacked: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exactly, but for features or networks that are not tried."""
+    planned, made = [], []
+
+    @contextlib.contextmanager
+    def count(label: str, total: int, **options: Any) -> Iterator[Any]:
+        planned.append(total)
+        yield lambda steps, note="": made.append(steps)
+
+    monkeypatch.setattr("inferostatic.learning.train_estimator.progress", count)
+    monkeypatch.setattr("inferostatic.learning.defaults.trials.TRY_ALL", most)
+    if not stacked:
+        monkeypatch.setattr("inferostatic.learning.training.members.is_small", lambda _: False)
+    training = dataclasses.replace(TRYING, epochs=40, batch_size=500)
+    fitted = ist.fit(events, network=NETWORK, training=training, seed=1)
+    whole = count_steps(fitted.training, 2700)
+    features = 0.125 if most > len(events) else 0.05  # 5 and 2 of 40 epochs
+    decays = 4 if most > len(events) else 1 + 2 * 0.25
+    assert sum(made) == round((3 * features + decays) * whole)
+    unused = 0 if most > len(events) else 0.25  # two towers, which do not stand in for this network
+    assert planned == [sum(made) + round(unused * whole)]
 
 
 class MovingPeak:

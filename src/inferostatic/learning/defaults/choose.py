@@ -6,23 +6,23 @@ from ...models.architecture import AbstractArchitecture
 from ...models.features.features import Automatic
 from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training, count_steps
-from .features import PART as FEATURES_PART
-from .features import choose_features
+from .features import MOST_CANDIDATES, choose_features, choose_features_part
 from .network import list_networks
 from .sizes import choose_members, set_length
 from .trials import (
-    FEWEST_VALIDATION_EVENTS,
-    TRY_ALL,
-    TRY_ON,
-    TRY_SHORTLY,
     Trials,
+    count_tried,
+    makes_trials,
     plan_trials,
-    wants_trials,
+    shorten,
+    tries_all_events,
+    tries_to_the_end,
 )
 from .weight_decay import (
     FEWER_SHRINKS,
     SHRINKS,
     choose_by_short_trials,
+    set_shrink,
     set_untried_decay,
     train_all_decays,
 )
@@ -52,21 +52,25 @@ def count_planned_steps(
     members: int | None,
 ) -> int:
     """Steps of all trainings of a fit, at most, for its display."""
-    count = len(problem.split.train)
-    whole = count_steps(complete_training(training, len(problem.dataset), count), count)
+    dataset, count = problem.dataset, len(problem.split.train)
+    whole = count_steps(complete_training(training, len(dataset), count), count)
     wanted = choose_members(training) if members is None else members
-    if not wants_trials(training):
+    if not makes_trials(problem, training):
         return wanted * whole
-    tried = whole
-    if not problem.dataset.in_memory or len(problem.dataset) > TRY_SHORTLY:
-        part = min(TRY_ON, count)
-        tried = count_steps(complete_training(training, part, part), part)
-    steps = 3 * FEATURES_PART * tried if isinstance(architecture.x_features, Automatic) else 0.0
+    part, to_the_end = count_tried(problem), tries_to_the_end(dataset)
+    events = len(dataset) if tries_all_events(dataset) else part
+    trial = complete_training(training, events, part)
+    steps = 0
+    if isinstance(architecture.x_features, Automatic):
+        short = shorten(trial, choose_features_part(to_the_end=to_the_end))
+        steps += MOST_CANDIDATES * count_steps(short, part)
     if training.weight_decay is not None:
-        return int(steps) + wanted * whole
-    if len(problem.dataset) <= TRY_ALL:
-        return int(steps) + (len(SHRINKS) + max((members or 1) - 1, 0)) * whole
-    return int(steps + (1 + len(FEWER_SHRINKS)) * DECAY_PART * tried) + wanted * whole
+        return steps + wanted * whole
+    if to_the_end:
+        return steps + (len(SHRINKS) + max((members or 1) - 1, 0)) * whole
+    # Two towers are tried once.
+    steps += (1 + len(FEWER_SHRINKS)) * count_steps(shorten(trial, DECAY_PART), part)
+    return steps + wanted * whole
 
 
 def choose_defaults(
@@ -88,8 +92,7 @@ def choose_defaults(
     wanted = choose_members(training) if members is None else members
     open_features = isinstance(architecture.x_features, Automatic)
     open_decay = training.weight_decay is None
-    possible = wants_trials(training) and len(split.validation) >= FEWEST_VALIDATION_EVENTS
-    if not possible or not (open_features or open_decay):
+    if not makes_trials(problem, training) or not (open_features or open_decay):
         return Defaults(architecture, complete, missing=wanted)
     part, on_all = plan_trials(problem)
     count = len(part.split.train)
@@ -108,5 +111,5 @@ def choose_defaults(
         return Defaults(architecture, chosen, (*reasons, tried.reason), ready, missing)
     networks = list_networks(architecture) if open_network else [architecture]
     choice = choose_by_short_trials(trials, networks)
-    chosen = choice.set_decay(complete, len(split.train))
+    chosen = set_shrink(complete, choice.shrink, len(split.train))
     return Defaults(choice.architecture, chosen, (*reasons, choice.reason), missing=wanted)

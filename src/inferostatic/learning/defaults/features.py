@@ -18,16 +18,16 @@ PART = 0.125
 PART_OF_MANY = 0.06
 #: Nats by which other features must be better as well: in a short training some only learn faster.
 WORTH = 0.01
+#: Features that are tried, at most.
+MOST_CANDIDATES = 3
 
 
 def choose_features(
     trials: Trials, architecture: AbstractArchitecture
 ) -> tuple[AbstractArchitecture, str]:
     """The architecture with its features, and the choice in words."""
-    began, training = (
-        time.perf_counter(),
-        trials.shorten(PART if trials.to_the_end else PART_OF_MANY),
-    )
+    part = choose_features_part(to_the_end=trials.to_the_end)
+    began, training = time.perf_counter(), trials.shorten(part)
     kinds = _list_candidates(trials.x)
     decay = set_shrink(training, DEFAULT_SHRINK, trials.events).weight_decay or 0.0
     settings = [MemberSetting(kind, decay) for kind in kinds]
@@ -37,6 +37,11 @@ def choose_features(
     reason = describe_choice("features", [type(kind).__name__ for kind in kinds], losses, best)
     reason = f"{reason} {describe_cost(trials, training, began)}"
     return dataclasses.replace(architecture, x_features=kinds[best]), reason
+
+
+def choose_features_part(*, to_the_end: bool) -> float:
+    """Part of the epochs of a trial, where decays are tried to the end or shortly."""
+    return PART if to_the_end else PART_OF_MANY
 
 
 def _list_candidates(x: np.ndarray) -> list[AbstractFeatures]:

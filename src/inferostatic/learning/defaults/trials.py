@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from ...models.architecture import AbstractArchitecture
+from ..dataset.dataset import AbstractDataset
 from ..training.members import LearningProblem, MemberSetting, TrainedModel, train_side_by_side
 from ..training.options import Training
 
@@ -54,8 +55,7 @@ class Trials:
 
     def shorten(self, part: float) -> Training:
         """The training with a part of its epochs."""
-        epochs = max(1, round(part * (self.training.epochs or 1)))
-        return dataclasses.replace(self.training, epochs=epochs)
+        return shorten(self.training, part)
 
     def run(
         self,
@@ -69,6 +69,11 @@ class Trials:
         return train_side_by_side(self.problem, architecture, training, settings, title=title)
 
 
+def shorten(training: Training, part: float) -> Training:
+    """The training with a part of its epochs."""
+    return dataclasses.replace(training, epochs=max(1, round(part * (training.epochs or 1))))
+
+
 def wants_trials(training: Training) -> bool:
     """Whether open settings are chosen by trying them out."""
     if training.choose is not None:
@@ -76,11 +81,32 @@ def wants_trials(training: Training) -> bool:
     return training.epochs is None and training.effort >= LEAST_EFFORT
 
 
+def makes_trials(problem: LearningProblem, training: Training) -> bool:
+    """Whether they are, with so many validation events."""
+    return wants_trials(training) and len(problem.split.validation) >= FEWEST_VALIDATION_EVENTS
+
+
+def tries_all_events(dataset: AbstractDataset) -> bool:
+    """Whether candidates are tried on all events."""
+    return len(dataset) <= TRY_SHORTLY and dataset.in_memory
+
+
+def tries_to_the_end(dataset: AbstractDataset) -> bool:
+    """Whether candidates are trained as the fit itself."""
+    return len(dataset) <= TRY_ALL and tries_all_events(dataset)
+
+
+def count_tried(problem: LearningProblem) -> int:
+    """Training events that trials get."""
+    count = len(problem.split.train)
+    return count if tries_all_events(problem.dataset) else min(count, TRY_ON)
+
+
 def plan_trials(problem: LearningProblem) -> tuple[LearningProblem, bool]:
     """The events that candidates are tried on, and whether they are trained to the end."""
     dataset, split = problem.dataset, problem.split
-    if len(dataset) <= TRY_SHORTLY and dataset.in_memory:
-        return problem, len(dataset) <= TRY_ALL
+    if tries_all_events(dataset):
+        return problem, tries_to_the_end(dataset)
     part, split = dataset.select(split.train.some(TRY_ON), split.validation)
     return dataclasses.replace(problem, dataset=part, split=split), False
 

@@ -65,10 +65,6 @@ class ShortChoice:
     shrink: float
     reason: str
 
-    def set_decay(self, training: Training, training_events: int) -> Training:
-        """The whole training with this decay."""
-        return set_shrink(training, self.shrink, training_events)
-
 
 def set_shrink(training: Training, shrink: float, training_events: int) -> Training:
     """The training with the weight decay that shrinks an idle weight by this many e-folds."""

@@ -122,7 +122,7 @@ def train_side_by_side(
 
     def train(problem: LearningProblem, rows: slice) -> list[TrainedModel]:
         maps = [shape.x_features for shape in shapes[rows]]
-        maps = maps if len(set(kinds)) > 1 else maps[:1]
+        maps = maps if len(kinds) > 1 else maps[:1]
         task = problem.build_task(template, maps, training, decay[rows])
         result = train_members(task, weights[rows], title=title)
         return [_take_member(template, s, result, j) for j, s in enumerate(shapes[rows])]

@@ -71,7 +71,7 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
     run = _begin(task.job, weights)
     title = f"training {task.job.method}" if title is None else title
     steps = count_steps(training, len(task.split.train)) // training.epochs
-    with _show(task, title, training.epochs * steps) as advance:
+    with _show(task, title, training.epochs * steps, len(weights)) as advance:
         while (stop := rule.decide(run.validation_loss)) is None:
             run = _add_epoch(task, run, validation, dataclasses.replace(epoch, number=run.epochs))
             advance(steps, _note(run))
@@ -88,14 +88,14 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
 
 
 @contextlib.contextmanager
-def _show(task: Task, title: str, steps: int) -> Iterator[Advance]:
-    """A display of this training, or its part in that of the whole fit."""
+def _show(task: Task, title: str, steps: int, members: int) -> Iterator[Advance]:
+    """A display of this training, or its part in that of the whole fit: steps of every member."""
     whole = task.advance
     if whole is None:
         with progress(title, steps, show=task.training.progress_bar) as advance:
             yield advance
     else:
-        yield lambda steps, note="": whole(steps, f"{title}: {note}")
+        yield lambda steps, note="": whole(members * steps, f"{title}: {note}")
 
 
 def _begin(job: Job, weights: Array) -> Run:
