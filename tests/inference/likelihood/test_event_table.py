@@ -214,7 +214,7 @@ def test_a_table_that_is_wrong_at_the_draws_is_discarded(monkeypatch: pytest.Mon
 
 def test_limits_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     normal = exact_normal(dim=2)
-    first, second = normal.theta_names
+    first = normal.theta_names[0]
     likelihood = ist.Likelihood(
         normal, normal_events(100, 0.1, -0.3), rate=rate_of, bounds={first: (0.0, 3.0)}
     )
@@ -231,7 +231,6 @@ def test_limits_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(table.expected, exact.expected, atol=2e-4)
     near = exact.scan > 1e-4
     np.testing.assert_allclose(table.scan[near], exact.scan[near], rtol=0.02)
-    assert second in likelihood.names
 
 
 def test_sets_agree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from ...chunks import spread_rows
 from ...progress import progress
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
@@ -78,7 +79,7 @@ def sample_with_table(
     table, likelihood = found
     density = dataclasses.replace(target.density, likelihood=likelihood)
     samples = draw(dataclasses.replace(target, density=density))
-    rows = np.linspace(0, len(samples.points) - 1, CHECKED_DRAWS).astype(int)
+    rows = spread_rows(len(samples.points), CHECKED_DRAWS)
     thetas, exact = density.full_thetas(samples.points[rows]), target.density.likelihood
     assert isinstance(exact, LogLikelihood)
     error = exact.sum_events(thetas) - (likelihood.values(thetas) - likelihood.values_alone(thetas))
