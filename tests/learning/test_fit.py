@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pandas as pd
 import pytest
 
@@ -438,6 +439,21 @@ def test_the_schedules_have_the_values_they_promise() -> None:
     for steps in (1, 2, 3):
         short: Any = ist.Cosine().over(0.2, steps)
         assert all(0 <= float(short(step)) <= 0.2 * (1 + 1e-6) for step in range(steps + 1))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_cosine_is_that_of_optax(traced: bool) -> None:  # noqa: FBT001
+    for steps, warm_up, final in ((110, 0.1, 0.1), (1000, 0.02, 0.0), (37, 0.5, 0.3)):
+        counts = jnp.arange(steps + 20)
+        schedule = ist.Cosine(final=final, warm_up=warm_up)
+
+        def rates(steps: Any, counts: Any = counts, schedule: Any = schedule) -> Any:
+            return schedule.over(0.2, steps)(counts)
+
+        found = jax.jit(rates)(steps) if traced else rates(steps)
+        rise = int(warm_up * steps)
+        truth = optax.warmup_cosine_decay_schedule(0.02, 0.2, rise, steps, 0.2 * final)(counts)
+        np.testing.assert_allclose(found, truth, rtol=1e-5, atol=1e-7)
 
 
 def test_adam_is_adam() -> None:

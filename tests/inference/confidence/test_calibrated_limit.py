@@ -1,5 +1,6 @@
 """Calibrated limits with potentials that are wrong, against closed forms of a normal mean."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,24 @@ def test_what_a_calibration_cannot_be_is_refused() -> None:
     method = ist.CLs(calibration=normal)
     with pytest.raises(ValueError, match="scan holds values to test with toys"):
         ist.upper_limit(WRONG, x, NAME, method, background=0.0, scan=[0.1, 0.2])
+
+
+def test_finite_simulation_is_told_and_warned_of() -> None:
+    """Its part of the error falls with the root of the number of stored events."""
+    parts = []
+    for count in (4_000, 16_000):
+        method = ist.CLs(calibration=stored(count))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = ist.upper_limit(WRONG, observed(0.1), NAME, method, background=0.0)
+        (note,) = [one for one in found.notes if "by finitely many simulated events" in one]
+        parts.append(float(note.split(" is ")[1].split(" of ")[0]))
+        warned = [one for one in caught if "near the estimate, or a simulator" in str(one.message)]
+        assert len(warned) == (parts[-1] > 0.25)
+    few, many = parts
+    assert few > 0.25 > many
+    # Two digits of each; how far events of other θ help changes a little with their number.
+    assert few / many == pytest.approx(2, rel=0.2)
 
 
 def test_a_calibration_of_another_estimator_is_refused() -> None:

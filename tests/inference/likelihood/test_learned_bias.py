@@ -259,6 +259,15 @@ def test_structure_finer_than_the_polynomial_counts_as_error(weighted: bool) -> 
     assert np.sqrt(covariance[1, 1]) < 0.05
 
 
+def test_no_structure_is_found_in_noise() -> None:
+    """Every place is looked at: what is two errors large appears in most of such searches."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta, noise = rng.uniform(-1, 1, size=(20_000, 2)), rng.normal(size=(20_000, 3))
+        found = _find_hidden(theta, noise, np.ones(len(theta)))
+        np.testing.assert_array_equal(found, 0.0)
+
+
 @pytest.mark.parametrize(
     ("bias", "error", "times"),
     [
