@@ -8,8 +8,8 @@ from ...inputs import Input, as_floats, as_rows, rounded, warn_user
 from ..arguments import as_points
 from ..chi_square import chi2_quantile
 from ..lattice import Axes, Box, lattice
-from ..likelihood.likelihood_table import FIT_COST
 from ..likelihood.model import LikelihoodModel
+from ..tables.likelihood_table import FIT_COST
 from .method import AbstractPointTest
 from .observed_fit import ObservedFit
 

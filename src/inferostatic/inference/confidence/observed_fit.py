@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 
 from ...inputs import rounded, warn_user
-from ..likelihood.event_table import TOLERANCE
 from ..likelihood.likelihood import Likelihood
-from ..likelihood.likelihood_table import (
-    LikelihoodTable,
-    maximise_likelihood,
-    tabulate_likelihood,
-)
 from ..likelihood.log_likelihood import LogLikelihood
 from ..likelihood.minuit import NotConverged
 from ..likelihood.model import DataSets, LikelihoodModel
 from ..likelihood.newton import Maximum
-from ..likelihood.point_sequences import scatter_points
 from ..likelihood.profile import variance_ratio
+from ..tables.event_table import TOLERANCE
+from ..tables.likelihood_table import (
+    LikelihoodTable,
+    maximise_likelihood,
+    tabulate_likelihood,
+)
+from ..tables.point_sequences import scatter_points
 
 #: Pairs of event and θ spent on finding where to start the fits of nuisance parameters.
 START_PAIRS = 1 << 20

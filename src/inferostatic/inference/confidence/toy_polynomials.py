@@ -22,7 +22,7 @@ from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.newton import AbstractSurface, maximise
-from ..likelihood.point_sequences import kronecker_sequence, map_to_ball
+from ..tables.point_sequences import kronecker_sequence, map_to_ball
 from .observed_fit import Fits
 from .toys import Toys
 

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...progress import Advance
+from ..tables.event_table import EventTable
 from .event_sum import SUM_PAIRS, Derivatives, EventSum, cut_in_chunks, embed_events, pad_rows
-from .event_table import EventTable
 from .float64 import float64
 from .rate import Rate
 

@@ -14,10 +14,10 @@ import numpy as np
 from ...inputs import Input, as_count, as_flag
 from ...tables import format_table
 from ..arguments import ONE_SIGMA, Parameter, as_level
+from ..tables.likelihood_table import LikelihoodTable, table_pays, tabulate_likelihood
 from .float64 import float64
 from .learned_bias import LearnedBias
 from .likelihood import Likelihood
-from .likelihood_table import LikelihoodTable, table_pays, tabulate_likelihood
 from .log_likelihood import value_and_gradient
 from .minuit import NotConverged as NotConverged
 from .minuit import Problem, load_iminuit

@@ -20,12 +20,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ...estimator.estimator import AbstractEstimator
+from ..tables.point_sequences import scatter_points
 from .constraints import Constraints
 from .event_sum import Derivatives, cut_in_chunks, embed_events, tabulate
 from .float64 import as_models_read, float64, in_float64
 from .log_likelihood import LogLikelihood, ThetaTerms
 from .newton import AbstractSurface, Maximum, maximise
-from .point_sequences import scatter_points
 from .rate import Rate
 
 #: Events of all sets in one compiled call of the maximisation.

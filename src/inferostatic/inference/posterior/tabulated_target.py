@@ -18,7 +18,10 @@ from ...progress import progress
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ..likelihood.event_sum import Derivatives
-from ..likelihood.event_table import (
+from ..likelihood.float64 import float64
+from ..likelihood.log_likelihood import LogLikelihood, TabulatedLikelihood
+from ..likelihood.newton import AbstractSurface, maximise
+from ..tables.event_table import (
     FEW_EVENTS,
     PAYS,
     CheckedTable,
@@ -27,10 +30,7 @@ from ..likelihood.event_table import (
     tabulate_sums,
     usual_nodes,
 )
-from ..likelihood.float64 import float64
-from ..likelihood.log_likelihood import LogLikelihood, TabulatedLikelihood
-from ..likelihood.newton import AbstractSurface, maximise
-from ..likelihood.other_modes import ModeSearch
+from ..tables.other_modes import ModeSearch
 from .log_posterior import LogPosterior, Target
 from .sampler import Samples
 from .weighted_draws import temper_weights, weighted_moments

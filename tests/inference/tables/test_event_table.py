@@ -10,10 +10,10 @@ import pytest
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal
 from inferostatic.inference.confidence.observed_fit import fit_observed
-from inferostatic.inference.likelihood import event_table, likelihood_table
 from inferostatic.inference.likelihood.float64 import float64
 from inferostatic.inference.likelihood.log_likelihood import value_and_derivatives
 from inferostatic.inference.posterior import tabulated_target
+from inferostatic.inference.tables import event_table, likelihood_table
 
 SIMULATE = ist.toys.Dirichlet()
 

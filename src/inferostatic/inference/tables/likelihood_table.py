@@ -8,7 +8,11 @@ import numpy as np
 from jaxtyping import Array
 
 from ...progress import progress
-from .event_sum import Derivatives
+from ..likelihood.event_sum import Derivatives
+from ..likelihood.float64 import float64
+from ..likelihood.log_likelihood import AbstractLogLikelihood, LogLikelihood, TabulatedLikelihood
+from ..likelihood.model import LikelihoodModel
+from ..likelihood.newton import AbstractSurface, Maximum, maximise
 from .event_table import (
     FEW_EVENTS,
     PAYS,
@@ -18,10 +22,6 @@ from .event_table import (
     tabulate_sums,
     usual_nodes,
 )
-from .float64 import float64
-from .log_likelihood import AbstractLogLikelihood, LogLikelihood, TabulatedLikelihood
-from .model import LikelihoodModel
-from .newton import AbstractSurface, Maximum, maximise
 from .other_modes import ModeSearch
 from .point_sequences import scatter_points
 

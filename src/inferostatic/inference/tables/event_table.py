@@ -19,8 +19,8 @@ from jaxtyping import Array, Float
 from numpy.polynomial.chebyshev import chebvander
 
 from ...polynomials import list_powers
-from .event_sum import Derivatives
-from .float64 import float64
+from ..likelihood.event_sum import Derivatives
+from ..likelihood.float64 import float64
 from .point_sequences import kronecker_sequence, map_to_ball
 
 #: Evaluations of a network from which on a table pays: some 10 s.

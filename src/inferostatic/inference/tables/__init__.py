@@ -1,0 +1,1 @@
+"""Tables of ln L: polynomials of θ fitted to exact sums over events, with a checked error."""
