@@ -90,8 +90,8 @@ def fit(
         network: a network such as `ist.MLP((32, 32))` for a potential, or an architecture:
             `ist.Potential(…)`, `ist.Flow(…)`, `ist.DirectScore(…)`, `ist.DirectRatio(…)`. Methods
             that learn a density train `ist.Flow()` by default.
-        members: networks trained side by side and averaged. By default three for up to 15,000
-            events; one for more, or where `training` gives the number of epochs.
+        members: networks trained side by side and averaged. By default two, or three where
+            trials for up to 15,000 events say so; one where `training` gives the number of epochs.
         training: its settings, `ist.Training(epochs=…, …)`.
         start: continue from this estimator's weights, by default with its method.
         seed: everything random follows from it; the same seed gives the same weights.
