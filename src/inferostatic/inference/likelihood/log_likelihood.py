@@ -13,11 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...compilation import compile_briefly
 from ...progress import Advance
 from ..tables.event_table import EventTable
 from .event_sum import SUM_PAIRS, Derivatives, EventSum, cut_in_chunks, embed_events, pad_rows
 from .float64 import float64
 from .rate import Rate
+
+#: Points of one compiled call at least, where each costs next to nothing: few shapes, few programs.
+FEWEST_POINTS = 1024
 
 
 class ThetaTerms(eqx.Module):
@@ -186,19 +190,21 @@ def map_points(
     advance: Advance | None = None,
 ) -> np.ndarray:
     """`function(argument, point)` of many points in float64, so many at a time as fit the bound."""
-    size = min(max(1, SUM_PAIRS // events), 1 << (len(points) - 1).bit_length())
-    parts = [np.zeros(0)]
+    brief = events == 1
+    least = FEWEST_POINTS if brief else 1
+    size = min(max(1, SUM_PAIRS // events), max(least, 1 << (len(points) - 1).bit_length()))
+    compiled = compile_briefly(_map) if brief else eqx.filter_jit(_map)
+    parts = []
     with float64():
         for start in range(0, len(points), size):
             part = np.asarray(points[start : start + size], np.float64)
-            values = _map(function, argument, jnp.asarray(pad_rows(part, size)))
+            values = compiled(function, argument, jnp.asarray(pad_rows(part, size)))
             parts.append(np.asarray(values)[: len(part)])
             if advance is not None:
                 advance(len(part))
-    return np.concatenate(parts)
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
-@eqx.filter_jit
 def _map(function: Any, argument: Any, points: Array) -> Any:  # noqa: ANN401
     return jax.vmap(lambda point: function(argument, point))(points)
 

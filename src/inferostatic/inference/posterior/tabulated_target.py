@@ -7,20 +7,15 @@ left to the exact sums.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array
 
 from ...chunks import spread_rows
 from ...progress import progress
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
-from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
 from ..likelihood.log_likelihood import LogLikelihood, TabulatedLikelihood
-from ..likelihood.newton import AbstractSurface, maximise
 from ..tables.event_table import (
     FEW_EVENTS,
     PAYS,
@@ -30,7 +25,7 @@ from ..tables.event_table import (
     tabulate_sums,
     usual_nodes,
 )
-from ..tables.other_modes import ModeSearch
+from ..tables.other_modes import ModeSearch, climb_each
 from .log_posterior import LogPosterior, Target
 from .sampler import Samples
 from .weighted_draws import temper_weights, weighted_moments
@@ -43,7 +38,9 @@ MOST_NODES = 1500
 COST = 0.5
 #: Draws from the prior that show roughly where the posterior lives.
 FIRST_DRAWS = 1024
-#: How many of them should matter.
+#: Draws from the prior that samplers begin with.
+APPROACH_DRAWS = 2048
+#: How many of the first should matter.
 FIRST_ESS = 64
 #: Standard deviations of the first ellipsoid, for a flattened posterior and for the posterior.
 FIRST_REACH = (3.5, 7.0)
@@ -105,7 +102,8 @@ def _tabulate(
         return None
     few = exact.thin(FEW_EVENTS)
     rough = dataclasses.replace(target.density, likelihood=few)
-    drawn = target.draw_prior(FIRST_DRAWS, seed)
+    # Drawn as many as samplers draw first, for which one program is enough.
+    drawn = target.draw_prior(APPROACH_DRAWS, seed)[:FIRST_DRAWS]
     most = int(min(MOST_NODES, COST * evaluations))
     density = target.density
 
@@ -135,20 +133,6 @@ def _first_ellipsoid(target: Target, drawn: np.ndarray, values: np.ndarray) -> E
     return Ellipsoid(centre, reach * root, target.low, target.high)
 
 
-class _Density(AbstractSurface):
-    """The log posterior of unconstrained coordinates."""
-
-    density: LogPosterior
-
-    def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
-        """The data are the same for all starts."""
-        del data
-        function = self.density.log_prob_unconstrained
-        return lambda free: Derivatives(
-            *jax.value_and_grad(function)(free), jax.hessian(function)(free)
-        )
-
-
 def _search_modes(
     target: Target, rough: LogPosterior, drawn: np.ndarray, ratio: float
 ) -> ModeSearch:
@@ -157,10 +141,10 @@ def _search_modes(
 
     def climb(starts: np.ndarray) -> np.ndarray:
         free = np.clip(coordinates.many_free(starts), -FURTHEST, FURTHEST)
-        box = (np.full_like(free, -FURTHEST), np.full_like(free, FURTHEST))
-        with float64():
-            ends = maximise(_Density(rough), np.zeros((len(free), 1)), free, *box).theta
-        return coordinates.many_theta(ends)
+        box = np.full(free.shape[1], -FURTHEST), np.full(free.shape[1], FURTHEST)
+        return coordinates.many_theta(climb_each(rough.value_and_gradient, free, *box))
 
-    exact = target.density.log_probs
-    return ModeSearch(drawn, coordinates.scale, rough.log_probs, climb, exact, ratio)
+    def evaluate(points: np.ndarray) -> np.ndarray:
+        return rough.log_likelihoods(points) + rough.log_priors(points)
+
+    return ModeSearch(drawn, coordinates.scale, evaluate, climb, target.density.log_probs, ratio)

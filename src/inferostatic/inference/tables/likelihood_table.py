@@ -4,13 +4,19 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ...progress import progress
 from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
-from ..likelihood.log_likelihood import AbstractLogLikelihood, LogLikelihood, TabulatedLikelihood
+from ..likelihood.log_likelihood import (
+    AbstractLogLikelihood,
+    LogLikelihood,
+    TabulatedLikelihood,
+    value_and_gradient,
+)
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.newton import AbstractSurface, Maximum, maximise
 from .event_table import (
@@ -22,7 +28,7 @@ from .event_table import (
     tabulate_sums,
     usual_nodes,
 )
-from .other_modes import ModeSearch
+from .other_modes import ModeSearch, climb_each
 from .point_sequences import scatter_points
 
 #: Depth below the maximum that a table reaches: beyond 2 · 20 no statistic is told from another.
@@ -56,11 +62,12 @@ def maximise_likelihood(
     """Maxima of one function from every start, in a box of its own, shapes (b, d)."""
     count = len(start)
     # A table costs nothing, a program for another number of starts seconds.
-    rows = np.arange(max(count, TABLE_STARTS if likelihood.events_at_once == 1 else 0)) % count
+    brief = likelihood.events_at_once == 1
+    rows = np.arange(max(count, TABLE_STARTS if brief else 0)) % count
     with float64():
         surface = LikelihoodSurface(likelihood)
         box = (start[rows], low[rows], high[rows])
-        found = maximise(surface, np.zeros((len(rows), 1)), *box)
+        found = maximise(surface, np.zeros((len(rows), 1)), *box, brief=brief)
     return Maximum(*(part[:count] for part in found))
 
 
@@ -123,9 +130,13 @@ def tabulate_likelihood(
     )
     few = exact.thin(FEW_EVENTS)
 
+    def differentiate(point: np.ndarray) -> tuple[float, np.ndarray]:
+        with float64():
+            value, gradient = value_and_gradient(few, jnp.asarray(full(point[None])[0]))
+            return float(value), np.asarray(gradient)[free]
+
     def climb(starts: np.ndarray) -> np.ndarray:
-        box = (np.broadcast_to(edge, (len(starts), len(edge))) for edge in (model.low, model.high))
-        return maximise_likelihood(few, full(starts), *box).theta[:, free]
+        return climb_each(differentiate, starts, low, high)
 
     with progress("tabulating ln L", usual_nodes(len(free)), show=show) as advance:
         found = tabulate_sums(problem, Ellipsoid(theta[free], root, low, high), advance)
