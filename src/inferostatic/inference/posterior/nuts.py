@@ -197,7 +197,7 @@ class _Chains:
     def __init__(self, density: LogPosterior, position: Array, mass: Array, key: Array) -> None:
         self.density, self.position, self.mass, self.key = density, position, mass, key
         # A table costs so little that compiling is what takes time.
-        brief = density.likelihood.events_at_once == 1
+        brief = density.likelihood.events_at_once == 0
         self._run = compile_briefly(_run_block) if brief else eqx.filter_jit(_run_block)
         self._restart(np.zeros(len(position)))
 

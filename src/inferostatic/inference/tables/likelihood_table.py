@@ -62,7 +62,7 @@ def maximise_likelihood(
     """Maxima of one function from every start, in a box of its own, shapes (b, d)."""
     count = len(start)
     # A table costs nothing, a program for another number of starts seconds.
-    brief = likelihood.events_at_once == 1
+    brief = likelihood.events_at_once == 0
     rows = np.arange(max(count, TABLE_STARTS if brief else 0)) % count
     with float64():
         surface = LikelihoodSurface(likelihood)
