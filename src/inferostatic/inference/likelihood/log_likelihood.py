@@ -115,9 +115,9 @@ class LogLikelihood(AbstractLogLikelihood):
             hessian = hessian.at[np.ix_(outer, outer)].add(part.hessian)
         return Derivatives(value, gradient, hessian)
 
-    def sum_events(self, thetas: np.ndarray) -> np.ndarray:
+    def sum_events(self, thetas: np.ndarray, advance: Advance | None = None) -> np.ndarray:
         """The sum over events alone at many θ, shape (m,)."""
-        return map_points(LogLikelihood.add_up, self, thetas, self.events_at_once)
+        return map_points(LogLikelihood.add_up, self, thetas, self.events_at_once, advance)
 
     def thin(self, most: int) -> "LogLikelihood":
         """ln L of at most so many events of each channel, with weights raised in proportion."""

@@ -8,7 +8,7 @@ from numpy.polynomial.chebyshev import chebpts1, chebvander
 from scipy.special import logsumexp
 
 from ...inputs import as_count, warn_user
-from ...progress import progress
+from ...progress import Advance, progress
 from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
@@ -99,7 +99,8 @@ def grid_posterior(target: Target, *, show: bool | None = False) -> GridDensity:
     high = np.minimum(target.high, centre + REACH * scale)
     dim, surface = len(low), None
     for _ in range(MOST_ZOOMS):
-        surface = _fit_surface(target, low, high, SEARCH_CELLS[dim])
+        with progress("ln L at nodes", CHECKED_CELLS + NODES[dim][0] ** dim, show=show) as advance:
+            surface = _fit_surface(target, low, high, SEARCH_CELLS[dim], advance)
         grid = _tabulate(target, surface, low, high, SEARCH_CELLS[dim], show=show)
         low, high, shrunk = _closer(grid, low, high)
         if not shrunk:
@@ -143,7 +144,9 @@ class _Surface:
         return values.ravel()
 
 
-def _fit_surface(target: Target, low: np.ndarray, high: np.ndarray, cells: int) -> _Surface | None:
+def _fit_surface(
+    target: Target, low: np.ndarray, high: np.ndarray, cells: int, advance: Advance | None = None
+) -> _Surface | None:
     """A polynomial that predicts ln L in cells that it was not made of; None where none does.
 
     What depends on θ alone is left to the grid: a prior may have edges.
@@ -155,11 +158,11 @@ def _fit_surface(target: Target, low: np.ndarray, high: np.ndarray, cells: int) 
     spread = kronecker_sequence(CHECKED_CELLS, len(low))
     rows = np.ravel_multi_index(tuple((spread * cells).astype(int).T), [cells] * len(low))
     checked = target.density.full_thetas(lattice(midpoints)[rows])
-    exact = likelihood.sum_events(checked)
+    exact = likelihood.sum_events(checked, advance)
     for count in NODES[len(low)]:
         unit = (chebpts1(count) + 1) / 2
         axes = tuple(a + (b - a) * unit for a, b in zip(low, high, strict=True))
-        values = likelihood.sum_events(target.density.full_thetas(lattice(axes)))
+        values = likelihood.sum_events(target.density.full_thetas(lattice(axes)), advance)
         if not (np.isfinite(values).all() and np.isfinite(exact).all()):
             return None
         surface = _Surface(low, high, values.reshape([count] * len(low)))

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...compilation import compile_briefly
 from ...progress import Advance
 from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior, draw_points
@@ -119,12 +118,6 @@ class LogPosterior(eqx.Module):
         function = LogPosterior.log_prob_unconstrained
         return map_points(function, self, free, self._at_once, advance)
 
-    def value_and_gradient(self, free: np.ndarray) -> tuple[float, np.ndarray]:
-        """`log_prob_unconstrained` of one point with its gradient, for few events."""
-        with float64():
-            found = compile_briefly(_value_and_gradient)(self, jnp.asarray(free, jnp.float64))
-            return float(found[0]), np.asarray(found[1])
-
     def log_likelihoods(self, points: np.ndarray, advance: Advance | None = None) -> np.ndarray:
         """ln L alone at many points."""
         thetas = self.full_thetas(points)
@@ -157,10 +150,6 @@ class LogPosterior(eqx.Module):
         thetas = np.repeat(np.asarray(self.fixed, np.float64)[None], len(points), axis=0)
         thetas[:, list(self.free_indices)] = points
         return thetas
-
-
-def _value_and_gradient(density: LogPosterior, free: Array) -> tuple[Array, Array]:
-    return jax.value_and_grad(density.log_prob_unconstrained)(free)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

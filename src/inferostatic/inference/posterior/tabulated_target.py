@@ -7,15 +7,20 @@ left to the exact sums.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
+import jax
 import numpy as np
+from jaxtyping import Array
 
 from ...chunks import spread_rows
 from ...progress import progress
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
+from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
 from ..likelihood.log_likelihood import LogLikelihood, TabulatedLikelihood
+from ..likelihood.newton import AbstractSurface, maximise
 from ..tables.event_table import (
     FEW_EVENTS,
     PAYS,
@@ -25,7 +30,7 @@ from ..tables.event_table import (
     tabulate_sums,
     usual_nodes,
 )
-from ..tables.other_modes import ModeSearch, climb_each
+from ..tables.other_modes import ModeSearch
 from .log_posterior import LogPosterior, Target
 from .sampler import Samples
 from .weighted_draws import temper_weights, weighted_moments
@@ -133,6 +138,20 @@ def _first_ellipsoid(target: Target, drawn: np.ndarray, values: np.ndarray) -> E
     return Ellipsoid(centre, reach * root, target.low, target.high)
 
 
+class _Density(AbstractSurface):
+    """The log posterior of unconstrained coordinates."""
+
+    density: LogPosterior
+
+    def differentiate(self, data: Any) -> Callable[[Array], Derivatives]:  # noqa: ANN401
+        """The data are the same for all starts."""
+        del data
+        function = self.density.log_prob_unconstrained
+        return lambda free: Derivatives(
+            *jax.value_and_grad(function)(free), jax.hessian(function)(free)
+        )
+
+
 def _search_modes(
     target: Target, rough: LogPosterior, drawn: np.ndarray, ratio: float
 ) -> ModeSearch:
@@ -141,8 +160,11 @@ def _search_modes(
 
     def climb(starts: np.ndarray) -> np.ndarray:
         free = np.clip(coordinates.many_free(starts), -FURTHEST, FURTHEST)
-        box = np.full(free.shape[1], -FURTHEST), np.full(free.shape[1], FURTHEST)
-        return coordinates.many_theta(climb_each(rough.value_and_gradient, free, *box))
+        box = (np.full_like(free, -FURTHEST), np.full_like(free, FURTHEST))
+        with float64():
+            data = np.zeros((len(free), 1))
+            ends = maximise(_Density(rough), data, free, *box, brief=True).theta
+        return coordinates.many_theta(ends)
 
     def evaluate(points: np.ndarray) -> np.ndarray:
         return rough.log_likelihoods(points) + rough.log_priors(points)

@@ -4,19 +4,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ...progress import progress
 from ..likelihood.event_sum import Derivatives
 from ..likelihood.float64 import float64
-from ..likelihood.log_likelihood import (
-    AbstractLogLikelihood,
-    LogLikelihood,
-    TabulatedLikelihood,
-    value_and_gradient,
-)
+from ..likelihood.log_likelihood import AbstractLogLikelihood, LogLikelihood, TabulatedLikelihood
 from ..likelihood.model import LikelihoodModel
 from ..likelihood.newton import AbstractSurface, Maximum, maximise
 from .event_table import (
@@ -28,7 +22,7 @@ from .event_table import (
     tabulate_sums,
     usual_nodes,
 )
-from .other_modes import ModeSearch, climb_each
+from .other_modes import ModeSearch
 from .point_sequences import scatter_points
 
 #: Depth below the maximum that a table reaches: beyond 2 · 20 no statistic is told from another.
@@ -57,17 +51,25 @@ class LikelihoodSurface(AbstractSurface):
 
 
 def maximise_likelihood(
-    likelihood: AbstractLogLikelihood, start: np.ndarray, low: np.ndarray, high: np.ndarray
+    likelihood: AbstractLogLikelihood,
+    start: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    brief: bool = False,
 ) -> Maximum:
-    """Maxima of one function from every start, in a box of its own, shapes (b, d)."""
+    """Maxima of one function from every start, in a box of its own, shapes (b, d).
+
+    With few events, or a table, compiling is what takes time: it is `brief`.
+    """
     count = len(start)
     # A table costs nothing, a program for another number of starts seconds.
-    brief = likelihood.events_at_once == 0
-    rows = np.arange(max(count, TABLE_STARTS if brief else 0)) % count
+    table = likelihood.events_at_once == 0
+    rows = np.arange(max(count, TABLE_STARTS if table else 0)) % count
     with float64():
         surface = LikelihoodSurface(likelihood)
         box = (start[rows], low[rows], high[rows])
-        found = maximise(surface, np.zeros((len(rows), 1)), *box, brief=brief)
+        found = maximise(surface, np.zeros((len(rows), 1)), *box, brief=brief or table)
     return Maximum(*(part[:count] for part in found))
 
 
@@ -130,13 +132,9 @@ def tabulate_likelihood(
     )
     few = exact.thin(FEW_EVENTS)
 
-    def differentiate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        with float64():
-            value, gradient = value_and_gradient(few, jnp.asarray(full(point[None])[0]))
-            return float(value), np.asarray(gradient)[free]
-
     def climb(starts: np.ndarray) -> np.ndarray:
-        return climb_each(differentiate, starts, low, high)
+        box = (np.broadcast_to(edge, (len(starts), len(edge))) for edge in (model.low, model.high))
+        return maximise_likelihood(few, full(starts), *box, brief=True).theta[:, free]
 
     with progress("tabulating ln L", usual_nodes(len(free)), show=show) as advance:
         found = tabulate_sums(problem, Ellipsoid(theta[free], root, low, high), advance)

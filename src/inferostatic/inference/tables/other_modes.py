@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 
 from .event_table import CheckedTable
 
@@ -72,25 +71,3 @@ class ModeSearch:
         # With few events a maximum lies beside that of all, lower by about half a unit for each
         # parameter and each event that was left out for one that was not.
         return bool(exact[1:].max() > exact[0] - depth - MISPLACED * size * self.ratio)
-
-
-def climb_each(
-    value_and_gradient: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    starts: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-) -> np.ndarray:
-    """The maximum uphill of every start in a box, shape (m, k), by gradients alone.
-
-    To compile second derivatives would take longer than all of these.
-    """
-
-    def descend(point: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_gradient(point)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return np.inf, np.zeros_like(point)
-        return -value, -gradient
-
-    bounds = list(zip(low, high, strict=True))
-    found = [minimize(descend, s, jac=True, method="L-BFGS-B", bounds=bounds).x for s in starts]
-    return np.stack(found)
