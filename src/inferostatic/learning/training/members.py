@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -15,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from ...cores import count_cores
 from ...estimator.history import History
 from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
@@ -161,11 +161,7 @@ def trains_in_threads(template: AbstractModel) -> bool:
 
 def count_threads() -> int:
     """Networks that are trained at a time: one on each core that this process may use."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        cores = os.cpu_count() or 1
-    return min(cores, MOST_THREADS)
+    return min(count_cores(), MOST_THREADS)
 
 
 class _StoppedError(Exception):
