@@ -143,6 +143,7 @@ if TYPE_CHECKING:
     from .world.priors.prior import Uniform as Uniform
     from .world.priors.product import Product as Product
     from .world.priors.truncated_normal import TruncatedNormal as TruncatedNormal
+    from .world.program import Program as Program
     from .world.simulator import JaxSimulator as JaxSimulator
 
 __version__ = "0.1.0"
@@ -222,6 +223,7 @@ _NAMES = {
     "world.priors.prior": "Normal Uniform",
     "world.priors.product": "Product",
     "world.priors.truncated_normal": "TruncatedNormal",
+    "world.program": "Program",
     "world.simulator": "JaxSimulator",
 }
 #: Where each of them is.
