@@ -114,12 +114,12 @@ def run_latent_simulator(
 def _call(
     function: Callable[..., Any], theta: np.ndarray, rng: np.random.Generator, asked_because: str
 ) -> Any:  # noqa: ANN401
-    low, high = theta.min(axis=0), theta.max(axis=0)
-    region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
     try:
         # A copy: a simulator that changes θ in place must not change what is stored.
         return function(theta.copy(), rng)
     except Exception as error:
+        low, high = theta.min(axis=0), theta.max(axis=0)
+        region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
         reason = f"{type(error).__name__}: {str(error).rstrip().rstrip('.')}"
         raise RuntimeError(
             f"the simulator failed for {region}: {reason}. {asked_because or _signature(error)}"

@@ -1,0 +1,70 @@
+"""A simulation at given θ cut into tasks for an engine, and their results joined again."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..world.simulator import SimulatorOutput
+from .blocks import Blocks, count_blocks
+
+#: Tasks of a simulation, about: many, so that several workers end at the same time.
+TASKS = 64
+#: Blocks in a task, at most, so that its events fit well into memory and through a network.
+MOST_BLOCKS = 50
+
+
+class BlockTasks(Sequence[Blocks]):
+    """Blocks in tasks of a few each, made when they are asked for."""
+
+    def __init__(self, whole: Blocks) -> None:
+        """Cut into about `TASKS` tasks, more where these would be large."""
+        self.whole = whole
+        blocks = count_blocks(len(whole.theta), whole.size)
+        self.step = min(max(blocks // TASKS, 1), MOST_BLOCKS)
+        self.count = count_blocks(blocks, self.step)
+
+    def __len__(self) -> int:
+        """Number of tasks."""
+        return self.count
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+        """One task."""
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        first = self.whole.first + index * self.step
+        return dataclasses.replace(self.whole, theta=self.whole.theta[self.rows(index)], first=first)
+
+    def rows(self, index: int) -> slice:
+        """The rows of θ that belong to a task."""
+        rows = self.step * self.whole.size
+        return slice(index * rows, min((index + 1) * rows, len(self.whole.theta)))
+
+
+class JoinedOutput:
+    """Events of tasks that end in any order, each in its rows."""
+
+    def __init__(self, count: int) -> None:
+        """Nothing is known yet of the columns of the `count` events."""
+        self.count = count
+        self.x: np.ndarray = np.zeros((count, 0), np.float32)
+        self.z: np.ndarray | None = None
+
+    def add(self, rows: slice, made: SimulatorOutput) -> None:
+        """Put the events of one task into their rows."""
+        if len(made.x) == self.count:
+            self.x, self.z = made.x, made.z
+            return
+        self.x = self._put(self.x, rows, made.x)
+        if made.z is not None:
+            self.z = self._put(self.z, rows, made.z)
+
+    def _put(self, array: np.ndarray | None, rows: slice, values: np.ndarray) -> np.ndarray:
+        shape = (self.count, *values.shape[1:])
+        if array is None or array.shape != shape:
+            array = np.empty(shape, values.dtype)
+        elif array.dtype != values.dtype:
+            array = array.astype(np.result_type(array, values))
+        array[rows] = values
+        return array
