@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from .estimator.history import History as History
     from .estimator.loading import load as load
     from .estimator.matrix_element import MatrixElement as MatrixElement
+    from .events.engines.dask import Dask as Dask
+    from .events.engines.engine import InProcess as InProcess
+    from .events.engines.engine import TaskError as TaskError
+    from .events.engines.failures import Drop as Drop
+    from .events.engines.per_worker import PerWorker as PerWorker
+    from .events.engines.process_pool import ProcessPool as ProcessPool
     from .events.events import Events as Events
     from .events.latent import JointDensity as JointDensity
     from .events.latent import Latent as Latent
@@ -157,6 +163,11 @@ _NAMES = {
     "estimator.history": "History",
     "estimator.loading": "load",
     "estimator.matrix_element": "MatrixElement",
+    "events.engines.dask": "Dask",
+    "events.engines.engine": "InProcess TaskError",
+    "events.engines.failures": "Drop",
+    "events.engines.per_worker": "PerWorker",
+    "events.engines.process_pool": "ProcessPool",
     "events.events": "Events",
     "events.latent": "JointDensity Latent",
     "events.morphing.morphing": "Morphing",

@@ -88,6 +88,7 @@ class Blocks:
         size: events in a block.
         latent: whether latent variables are wanted, where the simulator has any.
         asked_because: why θ may lie outside the prior, for messages.
+        any_value: whether x may be NaN or infinite.
     """
 
     simulator: Simulator | LatentSimulator
@@ -97,6 +98,7 @@ class Blocks:
     size: int = BLOCK_SIZE
     latent: bool = False
     asked_because: str = ""
+    any_value: bool = False
 
     @property
     def first_row(self) -> int:
@@ -111,11 +113,12 @@ class Blocks:
             rows = self.theta[number * self.size : (number + 1) * self.size]
             rng = self.stream.generator(self.first + number)
             row = self.first_row + number * self.size
+            options: dict[str, Any] = {"first_row": row, "any_value": self.any_value}
             if latent:
-                yield run_latent_simulator(simulator, rows, rng, first_row=row)
+                yield run_latent_simulator(simulator, rows, rng, **options)
             else:
                 because = self.asked_because
-                yield run_simulator(simulator, rows, rng, first_row=row, asked_because=because)
+                yield run_simulator(simulator, rows, rng, asked_because=because, **options)
 
 
 def run_blocks(blocks: Blocks) -> SimulatorOutput:

@@ -12,8 +12,9 @@ from ..progress import progress
 from ..streams import Purpose, Stream
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import LatentSimulator, Simulator, SimulatorOutput, require_simulator
-from .blocks import Blocks, count_blocks, draw_block_theta, require_same_columns, run_blocks
+from .blocks import Blocks, count_blocks, draw_block_theta, require_same_columns
 from .engines.engine import AbstractEngine, InProcess, OnEngine
+from .engines.failures import find_successes
 from .events import Events
 from .latent import JointDensity, Latent
 from .tasks import BlockTasks, JoinedOutput
@@ -57,9 +58,13 @@ def simulate(
     simulator = _bind(simulator, engine)
     theta = draw_block_theta(prior, seed, range(count_blocks(n)))
     stream = Stream(seed, Purpose.SIMULATE)
-    made = _run(simulator, theta, stream, latent=True, progress_bar=progress_bar)
-    z = None if made.z is None else made.z[:n]
-    return _events_of(simulator, made._replace(x=made.x[:n], z=z), theta[:n], prior)
+    dropping = simulator.engine.failures is not None
+    made = _run(
+        simulator, theta, stream, latent=True, any_value=dropping, progress_bar=progress_bar
+    )
+    rows = find_successes(made.x[:n], theta) if dropping else slice(n)
+    z = None if made.z is None else made.z[rows]
+    return _events_of(simulator, made._replace(x=made.x[rows], z=z), theta[rows], prior)
 
 
 def _bind(simulator: Simulator | LatentSimulator, engine: object) -> OnEngine:
@@ -148,6 +153,7 @@ def _run(
     latent: bool = False,
     x_names: Sequence[str] | None = None,
     asked_because: str = "",
+    any_value: bool = False,
     progress_bar: bool | None,
 ) -> SimulatorOutput:
     """One event for each row of `theta`, in blocks with their own random streams."""
@@ -158,12 +164,19 @@ def _run(
     if x_names is not None and own is not None:
         require_order(tuple(own), x_names, "the simulator's x")
     tasks = BlockTasks(
-        Blocks(bound.simulator, theta, stream, latent=latent, asked_because=asked_because)
+        Blocks(
+            bound.simulator,
+            theta,
+            stream,
+            latent=latent,
+            asked_because=asked_because,
+            any_value=any_value,
+        )
     )
     watch = Watch(len(theta), in_process=isinstance(bound.engine, InProcess), show=progress_bar)
     joined, first = JoinedOutput(len(theta)), None
     with progress("simulating", len(theta), show=progress_bar) as advance:
-        for index, made in bound.engine.run(run_blocks, tasks):
+        for index, made in bound.engine.run(tasks.function, tasks):
             if first is not None:
                 require_same_columns(first, made, tasks.rows(index).start)
             elif expected is not None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..inputs import rounded
+from ..streams import Stream
 from ..world.simulator import SimulatorOutput
-from .blocks import Blocks, count_blocks
+from .blocks import Blocks, count_blocks, run_blocks
 
 #: Tasks of a simulation, about: many, so that several workers end at the same time.
 TASKS = 64
@@ -15,7 +17,45 @@ TASKS = 64
 MOST_BLOCKS = 50
 
 
-class BlockTasks(Sequence[Blocks]):
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlockTask:
+    """Some blocks of a simulation, without the simulator: that is sent once, not with every task.
+
+    Attributes:
+        theta: of all events of these blocks.
+        stream: of the whole simulation, for messages.
+        first: number of the first of these blocks.
+        first_row: number of the first event.
+    """
+
+    theta: np.ndarray
+    stream: Stream
+    first: int
+    first_row: int
+
+    def __str__(self) -> str:
+        """What somebody needs who runs it alone."""
+        low, high = rounded(self.theta.min(axis=0)), rounded(self.theta.max(axis=0))
+        numbers = ", ".join(str(number) for number in (*self.stream.path, self.first))
+        return (
+            f"events {self.first_row} to {self.first_row + len(self.theta) - 1}, with θ between "
+            f"{low} and {high} (random stream {self.stream.purpose.name} of seed "
+            f"{self.stream.seed}, from block {numbers} on)"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RunBlocks:
+    """The function of such tasks: runs the simulator of `whole`, whose θ are left out."""
+
+    whole: Blocks
+
+    def __call__(self, task: BlockTask) -> SimulatorOutput:
+        """Simulate the blocks of a task."""
+        return run_blocks(dataclasses.replace(self.whole, theta=task.theta, first=task.first))
+
+
+class BlockTasks(Sequence[BlockTask]):
     """Blocks in tasks of a few each, made when they are asked for."""
 
     def __init__(self, whole: Blocks) -> None:
@@ -33,8 +73,14 @@ class BlockTasks(Sequence[Blocks]):
         """One task."""
         if not 0 <= index < self.count:
             raise IndexError(index)
-        first = self.whole.first + index * self.step
-        return dataclasses.replace(self.whole, theta=self.whole.theta[self.rows(index)], first=first)
+        whole, rows = self.whole, self.rows(index)
+        first = whole.first + index * self.step
+        return BlockTask(whole.theta[rows], whole.stream, first, whole.first_row + rows.start)
+
+    @property
+    def function(self) -> RunBlocks:
+        """What runs them."""
+        return RunBlocks(dataclasses.replace(self.whole, theta=self.whole.theta[:0]))
 
     def rows(self, index: int) -> slice:
         """The rows of θ that belong to a task."""

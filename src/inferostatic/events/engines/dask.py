@@ -235,9 +235,9 @@ def _describe(error: Exception, time_limit: float | None) -> str:
 
 def run_packed(packed: PackedFunction, task: bytes, time_limit: float | None) -> bytes:
     """In a worker: run a task; the process ends if it takes too long."""
-    packed = PackedFunction(*packed)
+    function = _loaded(PackedFunction(*packed))  # loads its modules, perhaps
     with _limited(time_limit):
-        return pack(_loaded(packed)(pickle.loads(task)), "what the simulator returns")
+        return pack(function(pickle.loads(task)), "what the simulator returns")
 
 
 @functools.lru_cache(KEPT_FUNCTIONS)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...inputs import Input
 from ...world.simulator import LatentSimulator, Simulator, require_simulator
+from .failures import Drop, require_failures
 
 #: What a function is called with.
 Task = TypeVar("Task")
@@ -40,7 +41,13 @@ class TaskError(RuntimeError):
 
 
 class AbstractEngine(abc.ABC):
-    """Runs tasks that do not depend on each other, somewhere."""
+    """Runs tasks that do not depend on each other, somewhere.
+
+    Attributes:
+        failures: what becomes of events with NaN or infinite x; None raises an error.
+    """
+
+    failures: Drop | None
 
     @abc.abstractmethod
     def run(
@@ -63,8 +70,20 @@ class AbstractEngine(abc.ABC):
         return OnEngine(simulator, self)
 
 
+@dataclasses.dataclass(frozen=True)
 class InProcess(AbstractEngine):
-    """Runs them here, one after the other."""
+    """Runs a simulator in this process, which is the default.
+
+    Attributes:
+        failures: `ist.Drop()` to leave out events with NaN or infinite x; by default these raise.
+    """
+
+    _: dataclasses.KW_ONLY
+    failures: Drop | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what says nothing of failures."""
+        require_failures(self.failures)
 
     def run(
         self, function: Callable[[Task], Result], tasks: Sequence[Task]

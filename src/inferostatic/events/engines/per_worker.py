@@ -45,7 +45,9 @@ class PerWorker:
 
     def __post_init__(self) -> None:
         """A function is needed, not what it returns."""
-        as_function(self.factory, "factory", "a function without arguments that returns a simulator")
+        as_function(
+            self.factory, "factory", "a function without arguments that returns a simulator"
+        )
 
     def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> Input:
         """Events x at θ, by the simulator of this process."""
