@@ -34,7 +34,9 @@ class BlockTasks(Sequence[Blocks]):
         if not 0 <= index < self.count:
             raise IndexError(index)
         first = self.whole.first + index * self.step
-        return dataclasses.replace(self.whole, theta=self.whole.theta[self.rows(index)], first=first)
+        return dataclasses.replace(
+            self.whole, theta=self.whole.theta[self.rows(index)], first=first
+        )
 
     def rows(self, index: int) -> slice:
         """The rows of θ that belong to a task."""
