@@ -23,7 +23,7 @@ class LatentShape:
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """The arrays of a set of events, and the columns in which they are stored.
 
     Columns have the names of the parameters and observables; a latent array `z` of three numbers
@@ -45,9 +45,9 @@ class Layout:
     latent: dict[str, LatentShape]
 
     @staticmethod
-    def of(events: Events) -> "Layout":
+    def of(events: Events) -> "ColumnLayout":
         """The layout of these events."""
-        return Layout(
+        return ColumnLayout(
             events.theta_names,
             events.x_names,
             str(events.theta.dtype),
@@ -72,9 +72,9 @@ class Layout:
         }
 
     @staticmethod
-    def restored(data: Mapping[str, Any]) -> "Layout":
+    def restored(data: Mapping[str, Any]) -> "ColumnLayout":
         """From a manifest."""
-        return Layout(
+        return ColumnLayout(
             tuple(data["theta"]["names"]),
             tuple(data["x"]["names"]),
             str(np.dtype(data["theta"]["dtype"])),

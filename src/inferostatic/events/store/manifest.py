@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import write_whole
-from .layout import Layout
+from .layout import ColumnLayout
 
 #: Name of the file.
 MANIFEST = "manifest.json"
@@ -44,7 +44,7 @@ class Manifest:
         versions: of the packages that created the store.
     """
 
-    layout: Layout
+    layout: ColumnLayout
     simulator: dict[str, str | None] | None
     prior: Any
     joint: Any
@@ -70,7 +70,7 @@ class Manifest:
         return -(-n // self.part_size)
 
     def part_rows(self, part: int) -> int:
-        """Events in this part, before any were dropped; the last events from elsewhere are fewer."""
+        """Events in this part before any were dropped; the last part from elsewhere has fewer."""
         if self.fingerprint is None:
             return self.part_size
         return min(self.part_size, self.events - part * self.part_size)
@@ -149,7 +149,7 @@ def read_manifest(folder: Path) -> Manifest:
     if found != _digest(data):
         raise edited
     data.pop("format")
-    return Manifest(**{**data, "layout": Layout.restored(data["layout"])})
+    return Manifest(**{**data, "layout": ColumnLayout.restored(data["layout"])})
 
 
 def list_versions() -> dict[str, str]:

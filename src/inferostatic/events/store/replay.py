@@ -9,7 +9,7 @@ from ...world.simulator import LatentSimulator, Simulator, require_simulator
 from ..blocks import run_blocks
 from ..engines.engine import InProcess, OnEngine
 from ..events import Events
-from .production import Part, build_events
+from .part_task import Part, build_events
 from .store import Store
 
 

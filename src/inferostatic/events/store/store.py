@@ -21,7 +21,7 @@ from ..blocks import BLOCK_SIZE
 from ..events import Events, lazy_events
 from ..latent import AbstractJoint
 from .cache import CachedSource, require_parts
-from .layout import Layout, arrays_of
+from .layout import ColumnLayout, arrays_of
 from .manifest import MANIFEST, Manifest, find_difference, list_versions, read_manifest
 from .parts import PARTS, find_parts, write_part
 from .status import StoreStatus, find_status
@@ -137,7 +137,7 @@ class Store:
         """
         if not isinstance(events, Events):
             raise TypeError(f"write takes a set of ist.Events; got {kind_of(events)}.")
-        layout, size = Layout.of(events), len(events)
+        layout, size = ColumnLayout.of(events), len(events)
         most = max(MOST_BYTES // layout.row_bytes(), -(-size // MOST_PARTS), 1)
         wanted = Manifest(
             layout=layout,
