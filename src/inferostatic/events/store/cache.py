@@ -142,7 +142,7 @@ def find_cache(folder: Path, manifest: Manifest) -> dict[str, np.ndarray]:
         return _open(target, manifest, count)
     except FileNotFoundError:
         pass
-    except ValueError:  # somebody damaged it
+    except (ValueError, EOFError):  # somebody damaged it
         shutil.rmtree(target)
     _build(folder, manifest, target, count)
     return _open(target, manifest, count)

@@ -117,12 +117,14 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def blocks_agree(x: np.ndarray, again: np.ndarray) -> bool:
+    """Whether a block came out the same a second time, up to the rounding of other computers."""
     if x.shape != again.shape:
         return False
     return bool(np.allclose(x, again, rtol=TOLERANCE, atol=TOLERANCE * float(np.abs(x).mean())))
 
 
 def warn_not_a_function(what: str) -> None:
+    """Report a block that came out otherwise a second time."""
     warn_user(
         f"the simulator made other events when {what} was simulated a second time with the same θ "
         "and generator. Either it changed since the store was begun, and then give it another "

@@ -71,16 +71,14 @@ def make_part(part: Part) -> int:
             output = next(outputs)
             if made:
                 require_same_columns(made[0], output, number * blocks.size)
-        except OSError:
-            raise
         except Exception as error:  # whatever a user's simulator raises
-            raise part_failure(part, error, number, record=True) from error
+            raise part_failure(part, error, number) from error
         made.append(output)
     try:
         events = build_events(blocks, join_outputs(made), part.prior)
         _require_layout(part.manifest.layout, ColumnLayout.of(events))
     except (TypeError, ValueError) as error:
-        raise part_failure(part, error, None, record=True) from error
+        raise part_failure(part, error, None) from error
     remove_note(part.folder, DROPPED, part.number)
     write_part(part.folder, part.manifest, part.number, arrays_of(events))
     remove_note(part.folder, FAILURES, part.number)
@@ -104,7 +102,7 @@ def _require_layout(expected: ColumnLayout, found: ColumnLayout) -> None:
         )
 
 
-def part_failure(part: Part, error: Exception, block: int | None, *, record: bool) -> PartError:
+def part_failure(part: Part, error: Exception, block: int | None) -> PartError:
     """The error of a part, which is recorded so that it can be run alone."""
     manifest, reason = part.manifest, str(error)
     where = f"part {part.number}"
@@ -116,9 +114,8 @@ def part_failure(part: Part, error: Exception, block: int | None, *, record: boo
         )
         row = (block - part.blocks.start) * manifest.block_size
         note |= {"block": block, "row": row, "theta": theta.tolist()}
-    if record:
-        with contextlib.suppress(OSError):
-            write_note(part.folder, FAILURES, part.number, note)
+    with contextlib.suppress(OSError):
+        write_note(part.folder, FAILURES, part.number, note)
     row = f", {note['row']}" if "row" in note else ""
     return PartError(
         f"{where} of the store in {part.folder} failed: {reason.rstrip('.')}. The other parts are "

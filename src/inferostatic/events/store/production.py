@@ -17,7 +17,7 @@ from .cache import PartsSource
 from .creation import blocks_agree, create_store, warn_not_a_function
 from .manifest import Manifest
 from .part_task import Part, PartError, PartTasks, make_part, part_failure
-from .parts import find_parts, read_part
+from .parts import FAILURES, find_parts, read_notes, read_part, remove_note
 from .store import MOST_PARTS, Store, name_events, open_events
 
 #: Blocks that are simulated a second time, at most, to see whether they come out the same.
@@ -71,6 +71,8 @@ def _make(bound: OnEngine, tasks: PartTasks, *, show: bool | None) -> None:
     total = len(tasks) * size
     if not tasks:
         return
+    for part in tasks:
+        remove_note(part.folder, FAILURES, part.number)
     watch = Watch(total, in_process=isinstance(bound.engine, InProcess), show=show)
     with progress("simulating", total, show=show) as advance:
         try:
@@ -78,9 +80,9 @@ def _make(bound: OnEngine, tasks: PartTasks, *, show: bool | None) -> None:
                 advance(size, watch.add(size))
         except TaskError as error:
             part = tasks[error.index]
-            raise part_failure(
-                part, error, None, record=PartError.__name__ not in error.reason
-            ) from (error)
+            if part.number in read_notes(part.folder, FAILURES):  # the worker recorded it
+                raise PartError(error.reason) from error
+            raise part_failure(part, error, None) from error
 
 
 def _wanted(
