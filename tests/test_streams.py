@@ -206,7 +206,7 @@ def test_no_function_draws_the_users_random_numbers(
 
 
 def test_every_purpose_and_block_has_a_stream_of_its_own() -> None:
-    from inferostatic.streams import Purpose, Stream, key_of
+    from inferostatic.streams import Purpose, Stream
 
     blocks = [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
     streams = [Stream(s, p, b) for s in (0, SEED) for p in Purpose for b in blocks]
@@ -237,7 +237,9 @@ def test_generators_and_keys_are_made_in_one_module() -> None:
     assert found == []
 
 
-def test_keys_of_many_blocks_are_those_of_each():
+def test_keys_of_many_blocks_are_those_of_each() -> None:
+    from inferostatic.streams import Purpose, Stream, key_of
+
     stream = Stream(2**31 + 5, Purpose.SIMULATE_THETA).block(4)
     keys = jax.vmap(key_of)(stream.key_words(range(5, 9)))
     alone = [jax.random.key_data(stream.key(number)) for number in range(5, 9)]

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .events.readers.particle_table import pad_particles as pad_particles
     from .events.readers.root import read_root as read_root
     from .events.simulate import simulate as simulate
+    from .events.store.replay import replay as replay
+    from .events.store.store import Store as Store
     from .inference.calibrated.calibrated_fit import calibrated_fit as calibrated_fit
     from .inference.calibrated.nearby_simulation import NearbySimulation as NearbySimulation
     from .inference.calibrated.score_calibration import ScoreCalibration as ScoreCalibration
@@ -178,6 +180,8 @@ _NAMES = {
     "events.readers.particle_table": "pad_particles",
     "events.readers.root": "read_root",
     "events.simulate": "simulate",
+    "events.store.replay": "replay",
+    "events.store.store": "Store",
     "inference.calibrated.calibrated_fit": "calibrated_fit",
     "inference.calibrated.nearby_simulation": "NearbySimulation",
     "inference.calibrated.score_calibration": "ScoreCalibration",

@@ -37,6 +37,8 @@ class Purpose(enum.IntEnum):
     TRY_GAPS = 14
     LATENT_EVENTS = 15
     LATENT_PAIRS = 16
+    SHUFFLE_STORE = 17
+    CHECK_STORE = 18
     SPLIT = 20
     WEIGHTS = 21
     EPOCH_ORDER = 22

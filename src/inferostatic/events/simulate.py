@@ -1,6 +1,7 @@
 """Make events: θ from the prior, x from the simulator, the same for any way of running it."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from .engines.engine import AbstractEngine, InProcess, OnEngine
 from .engines.failures import find_successes
 from .events import Events
 from .latent import JointDensity, Latent
+from .store.production import fill_store, open_share
+from .store.store import Store
 from .tasks import BlockTasks, JoinedOutput
 from .watch import Watch
 
@@ -26,14 +29,17 @@ def simulate(
     prior: AbstractPrior,
     n: int,
     *,
+    store: Store | str | os.PathLike[str] | None = None,
     engine: AbstractEngine | None = None,
+    parts: tuple[int, int] | None = None,
     seed: int,
     progress_bar: bool | None = None,
 ) -> Events:
     """Simulate `n` events with θ drawn from `prior`.
 
     Events are made in blocks of 200, each with a random stream of its own. So the first events are
-    the same for every `n` and every engine; the last block is simulated whole.
+    the same for every `n`, with and without a store, and for every engine; the last block is
+    simulated whole.
 
     Args:
         simulator: a function `(theta (n, d), rng) -> x (n, D)` in NumPy, a toy, or a
@@ -44,7 +50,12 @@ def simulate(
         prior: the distribution of θ. Simulate a little wider than the region to be evaluated:
             at its edges a model extrapolates.
         n: number of events.
+        store: a folder, or an `ist.Store`, in which the events are kept. What is missing there is
+            made and nothing else, so the same call goes on after an interruption, and a larger `n`
+            appends. The events that are returned are read when they are used.
         engine: runs the simulator, such as `ist.ProcessPool(4)`; default in this process.
+        parts: `(i, N)` makes the i-th of N shares of the store, i from 0, so that any N jobs make
+            all of it; the events of the share are returned.
         seed: everything random follows from it.
         progress_bar: force the display on or off.
     """
@@ -56,6 +67,13 @@ def simulate(
     require_simulator(simulator)
     n, seed = as_count(n, "n"), as_seed(seed)
     simulator = _bind(simulator, engine)
+    share = _as_share(parts, store)
+    if store is not None:
+        found = store if isinstance(store, Store) else Store(store)
+        fill_store(found, simulator, prior, n, share=share, seed=seed, show=progress_bar)
+        latent = isinstance(simulator.simulator, LatentSimulator)
+        joint = joint_density(simulator) if latent else None
+        return open_share(found, prior, n, share, joint)
     theta = draw_block_theta(prior, seed, range(count_blocks(n)))
     stream = Stream(seed, Purpose.SIMULATE)
     dropping = simulator.engine.failures is not None
@@ -65,6 +83,18 @@ def simulate(
     rows = find_successes(made.x[:n], theta) if dropping else slice(n)
     z = None if made.z is None else made.z[rows]
     return _events_of(simulator, made._replace(x=made.x[rows], z=z), theta[rows], prior)
+
+
+def _as_share(parts: object, store: object) -> tuple[int, int] | None:
+    """Which share of how many; None for all."""
+    if parts is None:
+        return None
+    if store is None:
+        raise ValueError("parts=(i, N) makes a share of a store; give store=, the folder.")
+    if not isinstance(parts, tuple | list) or len(parts) != 2:
+        raise TypeError(f"parts must be (i, N), the i-th of N shares, i from 0; got {parts!r}.")
+    shares = as_count(parts[1], "N in parts=(i, N)")
+    return as_count(parts[0], "i in parts=(i, N)", least=0, most=shares - 1), shares
 
 
 def _bind(simulator: Simulator | LatentSimulator, engine: object) -> OnEngine:

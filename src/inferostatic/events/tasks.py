@@ -63,15 +63,15 @@ class BlockTasks(Sequence[BlockTask]):
         self.whole = whole
         blocks = count_blocks(len(whole.theta), whole.size)
         self.step = min(max(blocks // TASKS, 1), MOST_BLOCKS)
-        self.count = count_blocks(blocks, self.step)
+        self._tasks = count_blocks(blocks, self.step)
 
     def __len__(self) -> int:
         """Number of tasks."""
-        return self.count
+        return self._tasks
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
         """One task."""
-        if not 0 <= index < self.count:
+        if not 0 <= index < self._tasks:
             raise IndexError(index)
         whole, rows = self.whole, self.rows(index)
         first = whole.first + index * self.step

@@ -259,7 +259,7 @@ def test_the_processes_of_a_program_end_with_a_hanging_worker(
     started = tmp_path / "pid"
     script = f"sleep 60 & echo $! >> {started}; wait"
     program = ist.Program(["/bin/sh", "-c", script], deterministic=True)
-    message = "took more than 0.5 seconds, the time limit, and was ended, while it made events 0 to"
+    message = "took more than 0.5 seconds, the time limit, and was ended, in the task: events 0 to"
     with pytest.raises(TaskError, match=message):
         ist.simulate(program, PRIOR, 10, engine=hasty, seed=1)
     pids = [int(line) for line in started.read_text().split()]

@@ -139,7 +139,7 @@ class Dispatch:
         if worker.running is not None:
             what = f"{late}, the time limit, and was ended" if late else how
             task = str(self._tasks[worker.running])[:SHOWN_CHARACTERS]
-            self._fail(worker.running, f"the worker process {what}, while it made {task}", None)
+            self._fail(worker.running, f"the worker process {what}, in the task: {task}", None)
             return
         self._loading.discard(worker)
         self._lost += 1
