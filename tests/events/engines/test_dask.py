@@ -89,10 +89,9 @@ def test_whoever_leaves_early_leaves_no_tasks(client: Any) -> None:
 
 
 def test_an_exception_is_reported_when_the_others_are_done(client: Any) -> None:
-    done = []
+    done: list[int] = []
     with pytest.raises(TaskError, match="division by zero") as caught:
-        for index, _ in ist.Dask(client).run(lambda task: 1 / (task - 2), range(4)):
-            done.append(index)
+        done.extend(i for i, _ in ist.Dask(client).run(lambda task: 1 / (task - 2), range(4)))
     assert (caught.value.index, caught.value.task) == (2, 2)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert set(done) == {0, 1, 3}

@@ -1,4 +1,4 @@
-"""Worker processes: they may raise, hang, die or be left alone, and nothing is lost or left over."""
+"""Worker processes: they may raise, hang or die, and nothing is lost or left over."""
 
 import os
 import pickle
@@ -141,10 +141,9 @@ def test_whoever_leaves_early_leaves_nothing_running(pool: ist.ProcessPool) -> N
 
 
 def test_an_exception_is_reported_when_the_others_are_done(pool: ist.ProcessPool) -> None:
-    done = []
+    done: list[int] = []
     with pytest.raises(TaskError) as caught:
-        for index, _ in pool.run(lambda task: 1 / (task - 2), range(4)):
-            done.append(index)
+        done.extend(i for i, _ in pool.run(lambda task: 1 / (task - 2), range(4)))
     assert caught.value.index == 2
     assert caught.value.task == 2
     assert "division by zero. This happened in all of 2 attempts." in str(caught.value)

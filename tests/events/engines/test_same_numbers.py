@@ -1,4 +1,4 @@
-"""Wherever a simulator is run, and by however many workers, the numbers are the same, bit by bit."""
+"""Wherever a simulator is run, by however many workers, the numbers are the same, bit by bit."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

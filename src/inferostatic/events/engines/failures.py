@@ -38,9 +38,14 @@ def find_successes(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
     )
     if not good.any():
         raise ValueError(f"the simulator returned NaN or infinite x for every event: {where}.")
-    warn_user(
-        f"{count} of {len(x)} events were dropped, because the simulator returned NaN or infinite "
-        f"x in {where}. What is learned from the others describes events given that the simulator "
-        "succeeds: ratios and scores are biased where its failures depend on θ."
-    )
+    warn_dropped(count, len(x), where)
     return np.flatnonzero(good)
+
+
+def warn_dropped(count: int, total: int, where: str) -> None:
+    """Say how many events were dropped, where, and what that means."""
+    warn_user(
+        f"{count:,} of {total:,} events were dropped, because the simulator returned NaN or "
+        f"infinite x in {where}. What is learned from the others describes events given that the "
+        "simulator succeeds: ratios and scores are biased where its failures depend on θ."
+    )

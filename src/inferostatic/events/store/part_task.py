@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ...inputs import finite_rows
 from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior
 from ...world.simulator import LatentSimulator, Simulator, SimulatorOutput
@@ -23,13 +26,18 @@ class PartError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Part:
-    """A part of a store to be made: a task for an engine."""
+    """A part of a store to be made: a task for an engine.
+
+    Events with NaN or infinite x are an error, unless they are `dropped`: then a note beside the
+    part says which of its events are not in it.
+    """
 
     folder: Path
     manifest: Manifest
     prior: AbstractPrior
     simulator: Simulator | LatentSimulator
     number: int
+    dropped: bool = False
 
     @property
     def blocks(self) -> range:
@@ -42,7 +50,8 @@ class Part:
         seed, size = self.manifest.seed, self.manifest.block_size
         theta = draw_block_theta(self.prior, seed, blocks, size=size)
         stream = Stream(seed, Purpose.SIMULATE)
-        return Blocks(self.simulator, theta, stream, blocks.start, size, latent=True)
+        options: dict[str, Any] = {"latent": True, "any_value": self.dropped}
+        return Blocks(self.simulator, theta, stream, blocks.start, size, **options)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,22 +94,38 @@ def make_part(part: Part) -> int:
         except Exception as error:  # whatever a user's simulator raises
             raise part_failure(part, error, number) from error
         made.append(output)
+    joined = join_outputs(made)
     try:
-        events = build_events(blocks, join_outputs(made), part.prior)
+        events = build_events(blocks, joined, part.prior)
         _require_layout(part.manifest.layout, ColumnLayout.of(events))
     except (TypeError, ValueError) as error:
         raise part_failure(part, error, None) from error
-    remove_note(part.folder, DROPPED, part.number)
+    rows = np.flatnonzero(~finite_rows(joined.x))
+    if len(rows):  # known before the part is there
+        note = {"rows": rows.tolist(), "theta": blocks.theta[rows].tolist()}
+        write_note(part.folder, DROPPED, part.number, note)
+    else:
+        remove_note(part.folder, DROPPED, part.number)
     write_part(part.folder, part.manifest, part.number, arrays_of(events))
     remove_note(part.folder, FAILURES, part.number)
     return len(events)
 
 
 def build_events(blocks: Blocks, made: SimulatorOutput, prior: AbstractPrior) -> Events:
-    """Simulated events, checked; latent variables come without their density."""
-    latent = None if made.z is None else Latent({"z": made.z})
+    """Simulated events, checked; latent variables come without their density.
+
+    Without those of NaN or infinite x, where these are dropped.
+    """
+    good = np.arange(len(made.x))
+    if blocks.any_value:
+        good = np.flatnonzero(finite_rows(made.x))
+        if not len(good):
+            raise ValueError("the simulator returned NaN or infinite x for every event")
+    latent = None if made.z is None else Latent({"z": made.z[good]})
     names = made.names or getattr(blocks.simulator, "x_names", None)
-    return Events(x=made.x, theta=blocks.theta, latent=latent, prior=prior, x_names=names)
+    return Events(
+        x=made.x[good], theta=blocks.theta[good], latent=latent, prior=prior, x_names=names
+    )
 
 
 def _require_layout(expected: ColumnLayout, found: ColumnLayout) -> None:

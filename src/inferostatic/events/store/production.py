@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...inputs import warn_user
 from ...progress import progress
 from ...serial import describe, user_name
@@ -10,14 +12,15 @@ from ...streams import Purpose, Stream
 from ...world.priors.prior import AbstractPrior
 from ..blocks import count_blocks, run_blocks
 from ..engines.engine import InProcess, OnEngine, TaskError
+from ..engines.failures import warn_dropped
 from ..events import Events
 from ..latent import AbstractJoint
 from ..watch import Watch
-from .cache import PartsSource
+from .cache import PartsSource, list_numbers
 from .creation import blocks_agree, create_store, warn_not_a_function
 from .manifest import Manifest
 from .part_task import MakePart, Part, PartError, PartTasks, part_failure
-from .parts import FAILURES, find_parts, read_notes, read_part, remove_note
+from .parts import DROPPED, FAILURES, find_parts, read_notes, read_part, remove_note
 from .store import MOST_PARTS, Store, name_events, open_events
 
 #: Blocks that are simulated a second time, at most, to see whether they come out the same.
@@ -54,11 +57,14 @@ def fill_store(
     wanted = choose_parts(count, share)
     files = find_parts(store.path)
     missing = [part for part in wanted if part not in files or not files[part].whole]
-    whole = Part(store.path, manifest, prior, bound.simulator, 0)
+    dropped = bound.engine.failures is not None
+    whole = Part(store.path, manifest, prior, bound.simulator, 0, dropped=dropped)
     with store.writing():
         _make(bound, PartTasks(whole, missing), show=show)
     store.record_events(n)  # another process may have written the manifest meanwhile
     _check_repeats(bound, whole, wanted, made=len(missing))
+    if missing:
+        _warn_dropped(whole, wanted)
 
 
 def choose_parts(count: int, share: tuple[int, int] | None) -> range:
@@ -83,6 +89,19 @@ def _make(bound: OnEngine, tasks: PartTasks, *, show: bool | None) -> None:
             if part.number in read_notes(part.folder, FAILURES):  # the worker recorded it
                 raise PartError(error.reason) from error
             raise part_failure(part, error, None) from error
+
+
+def _warn_dropped(whole: Part, parts: Sequence[int]) -> None:
+    """Report the events that were left out."""
+    notes = read_notes(whole.folder, DROPPED)
+    rows = {part: notes[part]["rows"] for part in parts if part in notes}
+    if rows:
+        warn_dropped(
+            sum(map(len, rows.values())),
+            len(parts) * whole.manifest.part_size,
+            f"parts {list_numbers(tuple(rows))} of the store, where {whole.folder / DROPPED} has "
+            "their rows and θ",
+        )
 
 
 def _wanted(
@@ -110,8 +129,18 @@ def _check_repeats(bound: OnEngine, whole: Part, parts: Sequence[int], *, made: 
         rows = slice(inner * manifest.block_size, (inner + 1) * manifest.block_size)
         number = part * manifest.blocks_per_part + inner
         ((_, again),) = bound.engine.run(run_blocks, [whole.take(range(number, number + 1))])
-        if not blocks_agree(read_part(whole.folder, manifest, part)["x"][rows], again.x):
+        if not blocks_agree(_x_of(whole, part)[rows], again.x):
             warn_not_a_function(f"block {number} of the store in {whole.folder}")
+
+
+def _x_of(whole: Part, part: int) -> np.ndarray:
+    """x of all events of a part; NaN for those that were dropped."""
+    x = read_part(whole.folder, whole.manifest, part)["x"]
+    dropped = read_notes(whole.folder, DROPPED).get(part, {}).get("rows", ())
+    kept = np.setdiff1d(np.arange(whole.manifest.part_rows(part)), dropped)
+    filled = np.full((whole.manifest.part_rows(part), x.shape[1]), np.nan, x.dtype)
+    filled[kept] = x
+    return filled
 
 
 def open_share(

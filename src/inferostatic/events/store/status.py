@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .cache import count_events, list_numbers
 from .manifest import Manifest
-from .parts import FAILURES, DamagedPart, find_parts, read_notes, read_part
+from .parts import DROPPED, FAILURES, DamagedPart, find_parts, read_notes, read_part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +21,7 @@ class StoreStatus:
         missing: parts that are not there.
         damaged: parts that are not what was written, each with the reason.
         failed: parts whose simulation failed last time, each with the reason.
+        dropped: events that were left out, because the simulator returned NaN or infinite x.
         verified: whether the content of all parts was compared with their checksums.
     """
 
@@ -32,6 +33,7 @@ class StoreStatus:
     missing: tuple[int, ...]
     damaged: dict[int, str]
     failed: dict[int, str]
+    dropped: int
     verified: bool
 
     @property
@@ -47,6 +49,8 @@ class StoreStatus:
             f"{self.present:,} of {self.events:,} events, in {there:,} of {self.parts:,} parts"
             f"{', all verified' if self.verified and self.complete else ''}",
         ]
+        if self.dropped:
+            lines.append(f"{self.dropped:,} events were dropped: NaN or infinite x")
         if self.missing:
             lines.append(f"missing parts: {list_numbers(self.missing)}")
         lines += [f"damaged part {part}: {reason}" for part, reason in self.damaged.items()]
@@ -80,5 +84,6 @@ def find_status(folder: Path, manifest: Manifest, *, verify: bool) -> StoreStatu
         missing=tuple(part for part in parts if part not in files),
         damaged=damaged,
         failed={part: str(note.get("reason")) for part, note in failed.items()},
+        dropped=sum(len(note["rows"]) for note in read_notes(folder, DROPPED).values()),
         verified=verify,
     )
