@@ -40,6 +40,8 @@ LOADED_ON_FIRST_USE = (
     "matplotlib",
     "pandas",
     "pyarrow",
+    "polars",
+    "duckdb",
     "jinja2",
     "typer",
     "rich",

@@ -235,3 +235,12 @@ def test_generators_and_keys_are_made_in_one_module() -> None:
         if making.search(line) and not allowed.search(line)
     ]
     assert found == []
+
+
+def test_keys_of_many_blocks_are_those_of_each() -> None:
+    from inferostatic.streams import Purpose, Stream, key_of
+
+    stream = Stream(2**31 + 5, Purpose.SIMULATE_THETA).block(4)
+    keys = jax.vmap(key_of)(stream.key_words(range(5, 9)))
+    alone = [jax.random.key_data(stream.key(number)) for number in range(5, 9)]
+    np.testing.assert_array_equal(jax.random.key_data(keys), np.stack(alone))

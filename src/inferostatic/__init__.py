@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from .estimator.history import History as History
     from .estimator.loading import load as load
     from .estimator.matrix_element import MatrixElement as MatrixElement
+    from .events.engines.dask import Dask as Dask
+    from .events.engines.engine import InProcess as InProcess
+    from .events.engines.engine import TaskError as TaskError
+    from .events.engines.failures import Drop as Drop
+    from .events.engines.per_worker import PerWorker as PerWorker
+    from .events.engines.process_pool import ProcessPool as ProcessPool
     from .events.events import Events as Events
     from .events.latent import JointDensity as JointDensity
     from .events.latent import Latent as Latent
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from .events.readers.particle_table import pad_particles as pad_particles
     from .events.readers.root import read_root as read_root
     from .events.simulate import simulate as simulate
+    from .events.store.replay import replay as replay
+    from .events.store.store import Store as Store
     from .inference.calibrated.calibrated_fit import calibrated_fit as calibrated_fit
     from .inference.calibrated.nearby_simulation import NearbySimulation as NearbySimulation
     from .inference.calibrated.score_calibration import ScoreCalibration as ScoreCalibration
@@ -143,6 +151,7 @@ if TYPE_CHECKING:
     from .world.priors.prior import Uniform as Uniform
     from .world.priors.product import Product as Product
     from .world.priors.truncated_normal import TruncatedNormal as TruncatedNormal
+    from .world.program import Program as Program
     from .world.simulator import JaxSimulator as JaxSimulator
 
 __version__ = "0.1.0"
@@ -156,6 +165,11 @@ _NAMES = {
     "estimator.history": "History",
     "estimator.loading": "load",
     "estimator.matrix_element": "MatrixElement",
+    "events.engines.dask": "Dask",
+    "events.engines.engine": "InProcess TaskError",
+    "events.engines.failures": "Drop",
+    "events.engines.per_worker": "PerWorker",
+    "events.engines.process_pool": "ProcessPool",
     "events.events": "Events",
     "events.latent": "JointDensity Latent",
     "events.morphing.morphing": "Morphing",
@@ -166,6 +180,8 @@ _NAMES = {
     "events.readers.particle_table": "pad_particles",
     "events.readers.root": "read_root",
     "events.simulate": "simulate",
+    "events.store.replay": "replay",
+    "events.store.store": "Store",
     "inference.calibrated.calibrated_fit": "calibrated_fit",
     "inference.calibrated.nearby_simulation": "NearbySimulation",
     "inference.calibrated.score_calibration": "ScoreCalibration",
@@ -222,6 +238,7 @@ _NAMES = {
     "world.priors.prior": "Normal Uniform",
     "world.priors.product": "Product",
     "world.priors.truncated_normal": "TruncatedNormal",
+    "world.program": "Program",
     "world.simulator": "JaxSimulator",
 }
 #: Where each of them is.

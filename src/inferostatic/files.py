@@ -8,6 +8,7 @@ import re
 import secrets
 import stat
 from pathlib import Path
+from typing import IO
 
 try:
     import fcntl
@@ -71,22 +72,45 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     return Path(path)
 
 
+def hold_lock(stream: IO[bytes]) -> None:
+    """Lock an open file until it is closed or the process ends."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # file systems without locks
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock of this file."""
+    if fcntl is None:
+        return False
+    with path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove the partial files in a folder that no process holds any more."""
+    _remove_stale(folder, None)
+
+
 def _open_partial(folder: Path, stem: str) -> tuple[Path, io.BufferedWriter]:
     """A new file beside the target, because a rename is only atomic within one file system."""
     while True:
         partial = folder / f".{stem}.{secrets.token_hex(6)}.part"
         stream = partial.open("xb")
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # file systems without locks
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold_lock(stream)
         if partial.exists():
             return partial, stream
         stream.close()  # removed by another process before it was locked
 
 
-def _remove_stale(folder: Path, stem: str) -> None:
+def _remove_stale(folder: Path, stem: str | None) -> None:
     """Remove the partial files that no process holds any more: the system frees their locks."""
-    pattern = re.compile(re.escape(f".{stem}.") + r"[0-9a-f]{12}\.part")
+    begin = r"\..+\." if stem is None else re.escape(f".{stem}.")
+    pattern = re.compile(begin + r"[0-9a-f]{12}\.part")
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [e for e in entries if pattern.fullmatch(e.name)]
         for entry in [e for e in stale if e.is_file(follow_symlinks=False)]:

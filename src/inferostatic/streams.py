@@ -8,10 +8,11 @@ on with the purpose, which belongs to one function, and ends with the block of t
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 #: First number of every key: "INFR" in ASCII, which nobody counts up to.
 LIBRARY = 0x494E4652
@@ -36,6 +37,8 @@ class Purpose(enum.IntEnum):
     TRY_GAPS = 14
     LATENT_EVENTS = 15
     LATENT_PAIRS = 16
+    SHUFFLE_STORE = 17
+    CHECK_STORE = 18
     SPLIT = 20
     WEIGHTS = 21
     EPOCH_ORDER = 22
@@ -112,8 +115,12 @@ class Stream:
 
     def key(self, *numbers: int) -> PRNGKeyArray:
         """For JAX."""
-        first, second = self._sequence(numbers).generate_state(2)
-        return jax.random.fold_in(jax.random.key(int(first)), int(second))
+        return key_of(self._sequence(numbers).generate_state(2))
+
+    def key_words(self, numbers: Sequence[int]) -> np.ndarray:
+        """Two words for each block, of which `key_of` makes its key in a compiled loop."""
+        words = [self._sequence((number,)).generate_state(2) for number in numbers]
+        return np.array(words, np.uint32).reshape(-1, 2)
 
     def seeds(self, count: int) -> list[int]:
         """Seeds of other functions."""
@@ -125,3 +132,8 @@ class Stream:
         return np.random.SeedSequence(
             self.seed, spawn_key=(LIBRARY, int(self.purpose), *self.path, *numbers)
         )
+
+
+def key_of(words: np.ndarray | Array) -> PRNGKeyArray:
+    """A key for JAX from two words of 32 bits."""
+    return jax.random.fold_in(jax.random.key(words[0]), words[1])

@@ -479,6 +479,9 @@ def event_targets() -> list[Target]:
                 "an array like JAX",
             ),
             n=count(20),
+            store=None,
+            engine=None,
+            parts=None,
             seed=SEED,
             progress_bar=BAR,
         ),
@@ -583,6 +586,7 @@ def event_targets() -> list[Target]:
             truncate=flag(value=False),
         ),
         *reader_targets(),
+        *store_targets(),
     ]
 
 
@@ -721,6 +725,74 @@ def reader_targets() -> list[Target]:
             supplied=thing({}, "None", "{'p': 1}", "{'theta0': 'p'}"),
         ),
         target("Estimator.save", save_to, path=Argument(folder() / "saved.isn", "path")),
+    ]
+
+
+@functools.cache
+def a_store() -> Path:
+    """A small store, complete."""
+    path = folder() / "events"
+    ist.simulate(simulator, PRIOR, 60, store=ist.Store(path, name="toy", block_size=20), seed=1)
+    return path
+
+
+def described_store(**options: Any) -> Any:
+    """The options of a store, without its folder."""
+    store = ist.Store(**options)
+    return {k: v for k, v in vars(store).items() if k != "path"} | {"there": store.exists()}
+
+
+def write_into(**options: Any) -> Any:
+    return read(ist.Store(Path(tempfile.mkdtemp(dir=folder())) / "store").write(**options))
+
+
+def read(events: Any) -> Any:
+    """The arrays of events that are read on first use."""
+    return {"x": np.array(events.x), "theta": np.array(events.theta), "names": events.x_names}
+
+
+#: Names of folders that can be created.
+NEW_FOLDERS = frozenset({"text", "digits", "path"})
+
+
+def store_targets() -> list[Target]:
+    store = ist.Store(a_store())
+    return [
+        target(
+            "Store",
+            described_store,
+            path=Argument(a_store(), "path", NEW_FOLDERS),
+            name=text("toy", "None"),
+            version=text("1", "None"),
+            part_seconds=number(20.0),
+            block_size=count(20, "None"),
+            events_per_part=count(60, "None"),
+        ),
+        target("Store.status", lambda **o: vars(store.status(**o)), verify=flag(value=False)),
+        target(
+            "Store.events",
+            lambda **options: read(store.events(**options)),
+            prior=thing(PRIOR, "None", "a prior"),
+            joint=thing(None),
+        ),
+        target("Store.write", write_into, events=thing(EVENTS[:50]), seed=SEED),
+        target(
+            "simulate into a store",
+            lambda **options: read(ist.simulate(simulator, PRIOR, 60, seed=1, **options)),
+            # Stores of their own, with blocks of the usual size.
+            store=Argument(a_store(), "path", frozenset({"None", *NEW_FOLDERS})),
+            parts=thing((0, 1), "None"),
+            engine=thing(None),
+        ),
+        target(
+            "replay",
+            lambda **options: read(ist.replay(**options)),
+            store=Argument(a_store(), "path"),
+            part=count(0),
+            row=count(5, "None"),
+            simulator=simulating(),
+            prior=thing(PRIOR, "None", "a prior"),
+        ),
     ]
 
 

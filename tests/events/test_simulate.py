@@ -1,4 +1,4 @@
-"""Simulating: the seed decides everything, the grouping into calls nothing."""
+"""Simulating: the seed decides everything, the grouping into tasks nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 
 import inferostatic as ist
-from inferostatic.events.simulate import CALL_SIZE, simulate_at
+from inferostatic.events.blocks import BLOCK_SIZE
+from inferostatic.events.engines.engine import InProcess
+from inferostatic.events.simulate import simulate_at
 from inferostatic.learning.methods import Method
 from inferostatic.streams import Purpose, Stream
 
@@ -25,7 +27,7 @@ JAX_NORMAL = ist.JaxSimulator(lambda theta, key: theta + jax.random.normal(key, 
 
 @pytest.mark.parametrize("simulator", [shifted_normal, JAX_NORMAL], ids=["NumPy", "JAX"])
 def test_theta_follows_the_prior_and_x_the_simulator(simulator: Callable[..., np.ndarray]) -> None:
-    n = CALL_SIZE + 3000
+    n = 13_000
     events = ist.simulate(simulator, PRIOR, n, seed=4)
     assert len(events) == n
     assert events.prior is PRIOR
@@ -37,8 +39,11 @@ def test_theta_follows_the_prior_and_x_the_simulator(simulator: Callable[..., np
     # θ and the noise come from the same seed, and must not know of each other.
     together = np.corrcoef(np.hstack([events.theta, noise]).T)
     assert np.abs(together[~np.eye(4, dtype=bool)]).max() < 4.5 / np.sqrt(n)
-    halves = noise[: n - CALL_SIZE, 0], noise[CALL_SIZE:, 0]
-    assert abs(np.corrcoef(*halves)[0, 1]) < 4.5 / np.sqrt(n - CALL_SIZE)
+    # Nor must blocks know of each other.
+    assert n % BLOCK_SIZE == 0
+    for values in (events.theta[:, 0], noise[:, 0]):
+        blocks = np.corrcoef(values.reshape(-1, BLOCK_SIZE))
+        assert np.abs(blocks[~np.eye(len(blocks), dtype=bool)]).max() < 5 / np.sqrt(BLOCK_SIZE)
 
 
 @pytest.mark.parametrize("simulator", [shifted_normal, JAX_NORMAL], ids=["NumPy", "JAX"])
@@ -51,18 +56,57 @@ def test_the_seed_decides(simulator: Callable[..., np.ndarray]) -> None:
     assert (one.theta != other.theta).all()
 
 
-def test_the_result_does_not_depend_on_who_runs_which_call() -> None:
-    theta = PRIOR.sample(2 * CALL_SIZE + 500, seed=3)
+def test_the_first_events_do_not_depend_on_their_number() -> None:
+    # 130 blocks have their θ drawn in three groups, and are run in tasks of two.
+    many = ist.simulate(shifted_normal, PRIOR, 130 * BLOCK_SIZE + 30, seed=1)
+    for n in (1, BLOCK_SIZE, BLOCK_SIZE + 1, 64 * BLOCK_SIZE - 1, 65 * BLOCK_SIZE):
+        few = ist.simulate(shifted_normal, PRIOR, n, seed=1)
+        assert len(few) == n
+        np.testing.assert_array_equal(few.x, many.x[:n])
+        np.testing.assert_array_equal(few.theta, many.theta[:n])
+
+
+class Backwards(InProcess):
+    """An engine whose tasks end in another order."""
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        for index in reversed(range(len(tasks))):
+            yield index, function(tasks[index])
+
+
+def test_every_function_takes_a_simulator_on_an_engine() -> None:
+    toy, prior = ist.toys.GaussianChain(), ist.Uniform([-1.0, -0.5], [1.0, 0.5])
+    here = ist.simulate(toy, prior, 30_000, seed=4)
+    there = ist.simulate(toy, prior, 30_000, engine=Backwards(), seed=4)
+    bound = ist.simulate(Backwards()(toy), prior, 30_000, seed=4)
+    for other in (there, bound):
+        np.testing.assert_array_equal(other.x, here.x)
+        np.testing.assert_array_equal(other.latent["z"], here.latent["z"])
+        assert other.latent.joint == here.latent.joint
+        assert other.x_names == here.x_names
+    one, other = (
+        ist.draw(ist.KSE(ist.Delta(0.1)), simulator, prior, 1000, seed=2)
+        for simulator in (toy, Backwards()(toy))
+    )
+    np.testing.assert_array_equal(one.x, other.x)
+    with pytest.raises(TypeError, match="run by an engine already, Backwards"):
+        ist.simulate(Backwards()(toy), prior, 10, engine=InProcess(), seed=4)
+    with pytest.raises(TypeError, match=r"an engine such as ist\.ProcessPool\(4\); got int"):
+        ist.simulate(toy, prior, 10, engine=4, seed=4)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_result_does_not_depend_on_who_runs_which_block() -> None:
+    theta = PRIOR.sample(2 * BLOCK_SIZE + 50, seed=3)
     stream = Stream(9, Purpose.SIMULATE)
     whole = simulate_at(shifted_normal, theta, stream, x_names=["u", "v"])
     # Other workers, in another order.
     for number in (2, 0, 1):
-        rows = slice(number * CALL_SIZE, (number + 1) * CALL_SIZE)
+        rows = slice(number * BLOCK_SIZE, (number + 1) * BLOCK_SIZE)
         made = shifted_normal(theta[rows], stream.generator(number))
         np.testing.assert_array_equal(whole[rows], made)
     # More events in a later call leave the earlier ones as they were.
-    fewer = simulate_at(shifted_normal, theta[:-500], stream, x_names=["u", "v"])
-    np.testing.assert_array_equal(fewer, whole[:-500])
+    fewer = simulate_at(shifted_normal, theta[:-50], stream, x_names=["u", "v"])
+    np.testing.assert_array_equal(fewer, whole[:-50])
 
 
 @pytest.mark.parametrize(
@@ -97,21 +141,33 @@ def test_a_changing_number_of_observables_is_refused() -> None:
         calls.append(len(theta))
         return rng.normal(size=(len(theta), len(calls)))
 
-    with pytest.raises(ValueError, match=r"changed between calls, from 1 to 2 at row 10000") as e:
-        ist.simulate(growing, PRIOR, CALL_SIZE + 1, seed=1)
+    with pytest.raises(ValueError, match=r"changed between calls, from 1 to 2 at row 200") as e:
+        ist.simulate(growing, PRIOR, BLOCK_SIZE + 1, seed=1)
     assert "same columns for every θ" in str(e.value)
 
 
-def test_bad_rows_are_numbered_through_all_calls() -> None:
+def test_changing_observables_are_refused_between_tasks() -> None:
+    def growing(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(size=(len(theta), 1 if rng.bit_generator.state == before else 2))
+
+    before = Stream(1, Purpose.SIMULATE).generator(0).bit_generator.state
+    with pytest.raises(ValueError, match=r"changed between calls, from 2 to 1 at row 0"):
+        ist.simulate(growing, PRIOR, 2 * BLOCK_SIZE, engine=Backwards(), seed=1)
+
+
+def test_bad_rows_are_numbered_through_all_blocks() -> None:
+    calls = []
+
     def breaks_late(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         x = rng.normal(size=theta.shape)
-        x[7] = np.nan if len(theta) < CALL_SIZE else 0.0
+        calls.append(len(theta))
+        x[7] = np.nan if len(calls) == 52 else 0.0
         return x
 
-    theta = ist.simulate(shifted_normal, PRIOR, CALL_SIZE + 20, seed=1).theta
-    shown = np.round(theta[CALL_SIZE + 7], 4).tolist()
-    with pytest.raises(ValueError, match="in row 10007, at θ = ") as caught:
-        ist.simulate(breaks_late, PRIOR, CALL_SIZE + 20, seed=1)
+    theta = ist.simulate(shifted_normal, PRIOR, 52 * BLOCK_SIZE, seed=1).theta
+    shown = np.round(theta[51 * BLOCK_SIZE + 7], 4).tolist()
+    with pytest.raises(ValueError, match="in row 10207, at θ = ") as caught:
+        ist.simulate(breaks_late, PRIOR, 52 * BLOCK_SIZE, seed=1)
     assert str([shown]) in str(caught.value)
 
 
@@ -154,7 +210,7 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "a toy with another number of parameters": (
         lambda: ist.simulate(ist.toys.Dirichlet(3), PRIOR, 5, seed=1),
         RuntimeError,
-        ["theta must have shape (n, 3)", "got shape (5, 2)"],
+        ["theta must have shape (n, 3)", "got shape (200, 2)"],
     ),
 }
 
@@ -191,7 +247,8 @@ def test_a_latent_aware_simulator_gives_latent_information() -> None:
     ("made", "told"),
     [
         (lambda theta: theta, "must return events and latent variables"),
-        (lambda theta: (theta, theta[:3]), "one row of latent variables for each of the 20"),
+        (lambda theta: (theta, theta[:3]), "one row of latent variables for each of the 200"),
+        (lambda theta: (theta, theta[:, : 1 + (theta[0, 0] > 0.5)]), "of one event changed"),
     ],
 )
 def test_wrong_latent_variables_are_told(made, told) -> None:
@@ -203,7 +260,7 @@ def test_wrong_latent_variables_are_told(made, told) -> None:
             return 0.0
 
     with pytest.raises((TypeError, ValueError), match=told):
-        ist.simulate(Simulator(), ist.Uniform([0.0], [1.0]), 20, seed=1, progress_bar=False)
+        ist.simulate(Simulator(), ist.Uniform([0.0, 0], [1.0, 1]), 4000, seed=1)
 
 
 class _Half:

@@ -1,7 +1,9 @@
 """`Events`: simulated events with the parameters they were made at, checked when they are made."""
 
+import abc
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -29,6 +31,31 @@ from .latent import Latent, check_latent, freeze
 
 #: Different θ of memory-mapped events without a prior, at most: their list is held in memory.
 MOST_MAPPED_POINTS = 1000
+
+
+class EventArrays(NamedTuple):
+    """The arrays of a set of events, as they were checked."""
+
+    x: np.ndarray
+    theta: np.ndarray
+    weight: np.ndarray
+    latent: Latent
+
+
+class AbstractEventSource(abc.ABC):
+    """Where events come from that are read on first use.
+
+    Attributes:
+        count: number of events.
+        weighted: whether there are weights other than 1.
+    """
+
+    count: int
+    weighted: bool
+
+    @abc.abstractmethod
+    def read(self) -> EventArrays:
+        """The arrays; those that may be larger than the memory are memory-mapped."""
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -125,9 +152,23 @@ class Events:
         assign(self, "x_names", names)
         assign(self, "theta_names", parameters)
 
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """The arrays of events that are read on first use."""
+        source = self.__dict__.get("_source")
+        if source is None or name not in EventArrays._fields:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__dict__.update(source.read()._asdict())
+        return self.__dict__[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; it reads arrays that have a source for itself."""
+        left_out = EventArrays._fields if "_source" in self.__dict__ else ()
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
     def __len__(self) -> int:
         """Number of events."""
-        return len(self.x)
+        source = self.__dict__.get("_source")
+        return len(self.x) if source is None else source.count
 
     @property
     def mapped(self) -> bool:
@@ -162,9 +203,11 @@ class Events:
     def __repr__(self) -> str:
         """One line."""
         prior = "unknown prior" if self.prior is None else type(self.prior).__name__
-        weighted = "" if (self.weight == 1).all() else ", weighted"
+        source = self.__dict__.get("_source")
+        equal = (self.weight == 1).all() if source is None else not source.weighted
+        weighted = "" if equal else ", weighted"
         return (
-            f"Events({len(self):,} event{'s' if len(self) > 1 else ''}, "
+            f"Events({len(self):,} event{'' if len(self) == 1 else 's'}, "
             f"x: {', '.join(self.x_names)}; "
             f"theta: {', '.join(self.theta_names)}; {prior}{weighted})"
         )
@@ -225,6 +268,20 @@ class Events:
                 "distribution the θ were drawn from, or remove those points."
             )
         return Discrete(points, total, names=self.theta_names)
+
+
+def lazy_events(
+    source: AbstractEventSource,
+    prior: AbstractPrior | None,
+    *,
+    x_names: tuple[str, ...],
+    theta_names: tuple[str, ...],
+) -> Events:
+    """Events that were checked before, whose arrays are read on first use."""
+    events = object.__new__(Events)
+    values = {"_source": source, "prior": prior, "x_names": x_names, "theta_names": theta_names}
+    events.__dict__.update(values)
+    return events
 
 
 def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | None) -> Events:

@@ -1,8 +1,7 @@
 """Make events: θ from the prior, x from the simulator, the same for any way of running it."""
 
 import dataclasses
-import itertools
-import time
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,27 +9,19 @@ import numpy as np
 from jaxtyping import Array
 
 from ..inputs import as_count, as_seed, kind_of, require_order
-from ..progress import announce, progress
+from ..progress import progress
 from ..streams import Purpose, Stream
-from ..world.priors.prior import AbstractPrior, draw_points
-from ..world.simulator import (
-    LatentSimulator,
-    Simulator,
-    SimulatorOutput,
-    require_simulator,
-    run_latent_simulator,
-    run_simulator,
-)
+from ..world.priors.prior import AbstractPrior
+from ..world.simulator import LatentSimulator, Simulator, SimulatorOutput, require_simulator
+from .blocks import Blocks, count_blocks, draw_block_theta, require_same_columns
+from .engines.engine import AbstractEngine, InProcess, OnEngine
+from .engines.failures import find_successes
 from .events import Events
 from .latent import JointDensity, Latent
-
-#: Events for one call of the simulator. Each call has a random stream of its own, numbered by the
-#: index of the call, so the result depends on the seed alone and not on who runs which call.
-CALL_SIZE = 10_000
-#: Events from which on the cost of a simulation is announced before most of it is spent.
-ANNOUNCED_EVENTS = 50_000
-#: Events that are simulated first there, in two calls, to find out the cost.
-TIMED_EVENTS = 1000
+from .store.production import fill_store, open_share
+from .store.store import Store
+from .tasks import BlockTasks, JoinedOutput
+from .watch import Watch
 
 
 def simulate(
@@ -38,20 +29,33 @@ def simulate(
     prior: AbstractPrior,
     n: int,
     *,
+    store: Store | str | os.PathLike[str] | None = None,
+    engine: AbstractEngine | None = None,
+    parts: tuple[int, int] | None = None,
     seed: int,
     progress_bar: bool | None = None,
 ) -> Events:
     """Simulate `n` events with θ drawn from `prior`.
+
+    Events are made in blocks of 200, each with a random stream of its own. So the first events are
+    the same for every `n`, with and without a store, and for every engine; the last block is
+    simulated whole.
 
     Args:
         simulator: a function `(theta (n, d), rng) -> x (n, D)` in NumPy, a toy, or a
             `JaxSimulator`. One that has the methods `simulate_latent(theta, rng) -> (x, z)` and
             `joint_log_prob(x, z, theta)`, in JAX and for one event, gives events with latent
             information. Names of the columns of a data frame are kept, and compared whenever a
-            simulator is called again.
+            simulator is called again. It must be a function of θ and `rng` alone.
         prior: the distribution of θ. Simulate a little wider than the region to be evaluated:
             at its edges a model extrapolates.
         n: number of events.
+        store: a folder, or an `ist.Store`, in which the events are kept. What is missing there is
+            made and nothing else, so the same call goes on after an interruption, and a larger `n`
+            appends. The events that are returned are read when they are used.
+        engine: runs the simulator, such as `ist.ProcessPool(4)`; default in this process.
+        parts: `(i, N)` makes the i-th of N shares of the store, i from 0, so that any N jobs make
+            all of it; the events of the share are returned.
         seed: everything random follows from it.
         progress_bar: force the display on or off.
     """
@@ -61,9 +65,47 @@ def simulate(
             "order is ist.simulate(simulator, prior, n, seed=…)."
         )
     require_simulator(simulator)
-    theta = draw_points(prior, as_count(n, "n"), Stream(as_seed(seed), Purpose.SIMULATE_THETA))
-    stream = Stream(as_seed(seed), Purpose.SIMULATE)
-    return simulated_events(simulator, theta, prior, stream, progress_bar=progress_bar)
+    n, seed = as_count(n, "n"), as_seed(seed)
+    simulator = _bind(simulator, engine)
+    share = _as_share(parts, store)
+    if store is not None:
+        found = store if isinstance(store, Store) else Store(store)
+        fill_store(found, simulator, prior, n, share=share, seed=seed, show=progress_bar)
+        latent = isinstance(simulator.simulator, LatentSimulator)
+        joint = joint_density(simulator) if latent else None
+        return open_share(found, prior, n, share, joint)
+    theta = draw_block_theta(prior, seed, range(count_blocks(n)))
+    stream = Stream(seed, Purpose.SIMULATE)
+    dropping = simulator.engine.failures is not None
+    made = _run(
+        simulator, theta, stream, latent=True, any_value=dropping, progress_bar=progress_bar
+    )
+    rows = find_successes(made.x[:n], theta) if dropping else slice(n)
+    z = None if made.z is None else made.z[rows]
+    return _events_of(simulator, made._replace(x=made.x[rows], z=z), theta[rows], prior)
+
+
+def _as_share(parts: object, store: object) -> tuple[int, int] | None:
+    """Which share of how many; None for all."""
+    if parts is None:
+        return None
+    if store is None:
+        raise ValueError("parts=(i, N) makes a share of a store; give store=, the folder.")
+    if not isinstance(parts, tuple | list) or len(parts) != 2:
+        raise TypeError(f"parts must be (i, N), the i-th of N shares, i from 0; got {parts!r}.")
+    shares = as_count(parts[1], "N in parts=(i, N)")
+    return as_count(parts[0], "i in parts=(i, N)", least=0, most=shares - 1), shares
+
+
+def _bind(simulator: Simulator | LatentSimulator, engine: object) -> OnEngine:
+    """The simulator with the engine that runs it, by default this process."""
+    if engine is not None and not isinstance(engine, AbstractEngine):
+        raise TypeError(
+            f"engine must be an engine such as ist.ProcessPool(4); got {kind_of(engine)}."
+        )
+    if isinstance(simulator, OnEngine) and engine is None:
+        return simulator
+    return (engine or InProcess())(simulator)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +128,27 @@ def simulated_events(
     progress_bar: bool | None = None,
 ) -> Events:
     """Events at given θ, with the latent variables that the simulator returns."""
-    made = _run_in_calls(simulator, theta, stream, latent=True, progress_bar=progress_bar)
+    made = _run(simulator, theta, stream, latent=True, progress_bar=progress_bar)
+    return _events_of(simulator, made, theta, prior)
+
+
+def _events_of(
+    simulator: Simulator | LatentSimulator,
+    made: SimulatorOutput,
+    theta: np.ndarray,
+    prior: AbstractPrior,
+) -> Events:
     latent = None
     if made.z is not None:
-        assert isinstance(simulator, LatentSimulator)
-        latent = Latent({"z": made.z}, JointDensity(SimulatorJointDensity(simulator)))
+        latent = Latent({"z": made.z}, joint_density(simulator))
     return Events(x=made.x, theta=theta, latent=latent, prior=prior, x_names=made.names)
+
+
+def joint_density(simulator: Simulator | LatentSimulator) -> JointDensity:
+    """ln p(x, z; θ) of a simulator that knows it."""
+    inner = simulator.simulator if isinstance(simulator, OnEngine) else simulator
+    assert isinstance(inner, LatentSimulator)
+    return JointDensity(SimulatorJointDensity(inner))
 
 
 def simulate_at(
@@ -103,7 +160,7 @@ def simulate_at(
     progress_bar: bool | None = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, with the columns of an estimator, `x_names`."""
-    return _run_in_calls(simulator, theta, stream, x_names=x_names, progress_bar=progress_bar).x
+    return _run(simulator, theta, stream, x_names=x_names, progress_bar=progress_bar).x
 
 
 def simulate_first(
@@ -115,12 +172,10 @@ def simulate_first(
     progress_bar: bool | None = None,
 ) -> SimulatorOutput:
     """One event for each row of `theta`, and the names of the columns where there are any."""
-    return _run_in_calls(
-        simulator, theta, stream, asked_because=asked_because, progress_bar=progress_bar
-    )
+    return _run(simulator, theta, stream, asked_because=asked_because, progress_bar=progress_bar)
 
 
-def _run_in_calls(
+def _run(
     simulator: Simulator | LatentSimulator,
     theta: np.ndarray,
     stream: Stream,
@@ -128,49 +183,40 @@ def _run_in_calls(
     latent: bool = False,
     x_names: Sequence[str] | None = None,
     asked_because: str = "",
+    any_value: bool = False,
     progress_bar: bool | None,
 ) -> SimulatorOutput:
-    """In calls of fixed size with their own random streams."""
+    """One event for each row of `theta`, in blocks with their own random streams."""
     require_simulator(simulator)
-    own = getattr(simulator, "x_names", None)
+    bound = _bind(simulator, None)
+    own = getattr(bound.simulator, "x_names", None)
     expected = x_names if own is None else tuple(own)
     if x_names is not None and own is not None:
         require_order(tuple(own), x_names, "the simulator's x")
-    parts: list[SimulatorOutput] = []
-    edges = _divide_calls(len(theta))
-    with progress("simulating", len(theta), show=progress_bar) as advance:
-        for number, (start, end) in enumerate(itertools.pairwise(edges)):
-            began = time.perf_counter()
-            rng, rows = stream.generator(number), theta[start:end]
-            if latent and isinstance(simulator, LatentSimulator):
-                part = run_latent_simulator(simulator, rows, rng, first_row=start)
-            else:
-                assert isinstance(simulator, Simulator)
-                part = run_simulator(
-                    simulator, rows, rng, first_row=start, asked_because=asked_because
-                )
-            if parts:
-                _require_same_columns(parts[0], part, start)
-            elif expected is not None:
-                _require_columns(part, expected)
-            parts.append(part)
-            advance(len(rows))
-            if len(theta) >= ANNOUNCED_EVENTS and end == TIMED_EVENTS:
-                # The first half of them may have compiled or loaded something.
-                each = (time.perf_counter() - began) / len(rows)
-                announce(f"simulating {len(theta):,} events", len(theta) * each, show=progress_bar)
-    x, z, names, _ = parts[0]
-    return SimulatorOutput(
-        np.concatenate([part.x for part in parts]) if len(parts) > 1 else x,
-        None if z is None else np.concatenate([part.z for part in parts if part.z is not None]),
-        tuple(own) if names is None and own is not None else names,
+    tasks = BlockTasks(
+        Blocks(
+            bound.simulator,
+            theta,
+            stream,
+            latent=latent,
+            asked_because=asked_because,
+            any_value=any_value,
+        )
     )
-
-
-def _divide_calls(count: int) -> list[int]:
-    """First rows of the calls, and the end of the last."""
-    first = [0, TIMED_EVENTS // 2, TIMED_EVENTS] if count >= ANNOUNCED_EVENTS else [0]
-    return [*first, *range(first[-1] + CALL_SIZE, count, CALL_SIZE), count]
+    watch = Watch(len(theta), in_process=isinstance(bound.engine, InProcess), show=progress_bar)
+    joined, first = JoinedOutput(len(theta)), None
+    with progress("simulating", len(theta), show=progress_bar) as advance:
+        for index, made in bound.engine.run(tasks.function, tasks):
+            if first is not None:
+                require_same_columns(first, made, tasks.rows(index).start)
+            elif expected is not None:
+                _require_columns(made, expected)
+            first = first or made
+            joined.add(tasks.rows(index), made)
+            advance(len(made.x), watch.add(len(made.x)))
+    assert first is not None
+    names = tuple(own) if first.names is None and own is not None else first.names
+    return SimulatorOutput(joined.x, joined.z, names)
 
 
 def _require_columns(made: SimulatorOutput, names: Sequence[str]) -> None:
@@ -181,22 +227,3 @@ def _require_columns(made: SimulatorOutput, names: Sequence[str]) -> None:
             f"here ({', '.join(names)})."
         )
     require_order(made.names, names, "the simulator's x")
-
-
-def _require_same_columns(first: SimulatorOutput, made: SimulatorOutput, row: int) -> None:
-    """Refuse other columns than those of the first call."""
-    if made.x.shape[1] != first.x.shape[1]:
-        raise ValueError(
-            "the simulator's number of observables changed between calls, from "
-            f"{first.x.shape[1]} to {made.x.shape[1]} at row {row}; it must return the same "
-            "columns for every θ."
-        )
-    for now, before, name in (
-        (made.names, first.names, "x"),
-        (made.z_names, first.z_names, "latent variables"),
-    ):
-        if now != before:
-            raise ValueError(
-                f"the columns of the simulator's {name} changed between calls, from {before} to "
-                f"{now} at row {row}; it must return the same columns in the same order."
-            )

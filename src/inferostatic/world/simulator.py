@@ -84,17 +84,27 @@ def run_simulator(
     *,
     first_row: int = 0,
     asked_because: str = "",
+    any_value: bool = False,
 ) -> SimulatorOutput:
     """Call a simulator with a generator for this call alone, and check what it returned.
 
     Messages count rows from `first_row`, and say why θ may lie outside the prior: `asked_because`.
+    With `any_value` x may be NaN or infinite.
     """
     x = _call(simulator, theta, rng, asked_because)
-    return SimulatorOutput(_check_x(x, theta, first_row, asked_because), names=column_names(x))
+    made = _check_shape(x, theta)
+    if not any_value:
+        _require_finite_x(made, theta, first_row, asked_because)
+    return SimulatorOutput(made, names=column_names(x))
 
 
 def run_latent_simulator(
-    simulator: LatentSimulator, theta: np.ndarray, rng: np.random.Generator, *, first_row: int = 0
+    simulator: LatentSimulator,
+    theta: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    first_row: int = 0,
+    any_value: bool = False,
 ) -> SimulatorOutput:
     """The same for one that returns its latent variables: x and z."""
     made: Any = _call(simulator.simulate_latent, theta, rng, "")
@@ -102,7 +112,9 @@ def run_latent_simulator(
         raise TypeError(
             f"simulate_latent must return events and latent variables, (x, z); got {kind_of(made)}."
         )
-    x, z = _check_x(made[0], theta, first_row, ""), as_floats(made[1], "the simulator's z")
+    x, z = _check_shape(made[0], theta), as_floats(made[1], "the simulator's z")
+    if not any_value:
+        _require_finite_x(x, theta, first_row, "")
     if z.ndim == 0 or len(z) != len(theta):
         raise ValueError(
             f"simulate_latent must return one row of latent variables for each of the {len(theta)} "
@@ -114,19 +126,19 @@ def run_latent_simulator(
 def _call(
     function: Callable[..., Any], theta: np.ndarray, rng: np.random.Generator, asked_because: str
 ) -> Any:  # noqa: ANN401
-    low, high = theta.min(axis=0), theta.max(axis=0)
-    region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
     try:
         # A copy: a simulator that changes θ in place must not change what is stored.
         return function(theta.copy(), rng)
     except Exception as error:
+        low, high = theta.min(axis=0), theta.max(axis=0)
+        region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"
         reason = f"{type(error).__name__}: {str(error).rstrip().rstrip('.')}"
         raise RuntimeError(
             f"the simulator failed for {region}: {reason}. {asked_because or _signature(error)}"
         ) from error
 
 
-def _check_x(x: Input, theta: np.ndarray, first_row: int, asked_because: str) -> np.ndarray:
+def _check_shape(x: Input, theta: np.ndarray) -> np.ndarray:
     """The x of a simulator."""
     x = as_floats(x, "the simulator's x")
     if x.ndim != 2:
@@ -142,6 +154,10 @@ def _check_x(x: Input, theta: np.ndarray, first_row: int, asked_because: str) ->
         )
     if x.shape[1] == 0:
         raise ValueError("the simulator returned x without columns; at least one is needed.")
+    return x
+
+
+def _require_finite_x(x: np.ndarray, theta: np.ndarray, first_row: int, asked_because: str) -> None:
     good = finite_rows(x)
     if not good.all():
         shown = np.round(theta[~good][:SHOWN_ROWS], 4).tolist()
@@ -150,7 +166,6 @@ def _check_x(x: Input, theta: np.ndarray, first_row: int, asked_because: str) ->
             f"the simulator returned NaN or infinite x in {bad_rows(numbered)}, at θ = {shown}. "
             f"{asked_because or 'Mend the simulator or narrow the prior there.'}"
         )
-    return x
 
 
 def require_simulator(simulator: object) -> None:
