@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
+from ..checkpoint import AbstractSavedWork, NotSaved, Step
+from ..fingerprint import digest
 from ..inputs import as_count, as_seed, kind_of, require_order
 from ..progress import announce, progress
 from ..streams import Purpose, Stream
@@ -101,9 +103,41 @@ def simulate_at(
     *,
     x_names: Sequence[str],
     progress_bar: bool | None = None,
+    calls: "SavedCalls | None" = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, with the columns of an estimator, `x_names`."""
-    return _run_in_calls(simulator, theta, stream, x_names=x_names, progress_bar=progress_bar).x
+    return _run_in_calls(
+        simulator, theta, stream, x_names=x_names, progress_bar=progress_bar, calls=calls
+    ).x
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedCalls:
+    """Where the calls of a simulation are kept: x alone, for simulations without latent variables.
+
+    Attributes:
+        saved: the checkpoint.
+        name: of this simulation among others.
+    """
+
+    saved: AbstractSavedWork
+    name: str
+
+    def recall(self, number: int, theta: np.ndarray) -> SimulatorOutput | None:
+        """What an earlier process simulated in this call."""
+        found = self.saved.recall(self._key(number, theta))
+        if found is None:
+            return None
+        names = found.values["names"]
+        return SimulatorOutput(found.arrays["x"], names=None if names is None else tuple(names))
+
+    def keep(self, number: int, theta: np.ndarray, made: SimulatorOutput) -> None:
+        """Keep what was simulated."""
+        values, arrays = {"names": made.names}, {"x": made.x}
+        self.saved.keep(self._key(number, theta), lambda: Step(values, arrays))
+
+    def _key(self, number: int, theta: np.ndarray) -> str:
+        return f"{self.name}-{number:05d}-{digest(theta)}"
 
 
 def simulate_first(
@@ -129,8 +163,10 @@ def _run_in_calls(
     x_names: Sequence[str] | None = None,
     asked_because: str = "",
     progress_bar: bool | None,
+    calls: "SavedCalls | None" = None,
 ) -> SimulatorOutput:
     """In calls of fixed size with their own random streams."""
+    calls = SavedCalls(NotSaved(), "call") if calls is None else calls
     require_simulator(simulator)
     own = getattr(simulator, "x_names", None)
     expected = x_names if own is None else tuple(own)
@@ -142,7 +178,9 @@ def _run_in_calls(
         for number, (start, end) in enumerate(itertools.pairwise(edges)):
             began = time.perf_counter()
             rng, rows = stream.generator(number), theta[start:end]
-            if latent and isinstance(simulator, LatentSimulator):
+            if (kept := calls.recall(number, rows)) is not None:
+                part = kept
+            elif latent and isinstance(simulator, LatentSimulator):
                 part = run_latent_simulator(simulator, rows, rng, first_row=start)
             else:
                 assert isinstance(simulator, Simulator)
@@ -154,6 +192,8 @@ def _run_in_calls(
             elif expected is not None:
                 _require_columns(part, expected)
             parts.append(part)
+            if kept is None:
+                calls.keep(number, rows, part)
             advance(len(rows))
             if len(theta) >= ANNOUNCED_EVENTS and end == TIMED_EVENTS:
                 # The first half of them may have compiled or loaded something.
