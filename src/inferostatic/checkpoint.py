@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .archive import FileKind, package_versions, read_archive, write_archive
@@ -313,7 +314,7 @@ def open_checkpoint(
 
 def _describe_place() -> dict[str, object]:
     """Where numbers come out alike."""
-    return {"kind of device": jax.default_backend(), "float64": bool(jax.config.jax_enable_x64)}
+    return {"kind of device": jax.default_backend(), "floats": str(jnp.result_type(float))}
 
 
 def _make_folder(folder: Path) -> Path:

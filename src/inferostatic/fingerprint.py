@@ -17,6 +17,7 @@ from pathlib import PurePath
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 #: Bytes of a fingerprint: two objects never share one by chance.
@@ -134,7 +135,7 @@ class _Walk:
             self.add(part)
 
     def _add_array(self, array: np.ndarray | jax.Array) -> None:
-        if isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             array = jax.random.key_data(array)
         values = np.asarray(array)
         if values.dtype == object:

@@ -3,8 +3,6 @@
 import dataclasses
 from typing import Any
 
-import jax
-
 from ..checkpoint import AbstractSavedWork, Step
 from ..estimator.estimator import AbstractEstimator
 from ..estimator.loading import read_described
@@ -15,6 +13,7 @@ from ..inputs import warn_user
 from ..serial import UserObject
 from .arguments import FitOptions
 from .draw import Records
+from .training.devices import count_devices
 
 #: Step that holds the estimator.
 ESTIMATOR = "estimator"
@@ -36,7 +35,7 @@ def identify_fit(
         "members": options.members,
         "start": options.start,
         "seed": options.seed,
-        "number of devices": jax.local_device_count(),
+        "number of devices": count_devices(),
     }
     return identify(parts)
 

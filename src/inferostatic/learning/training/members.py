@@ -26,6 +26,7 @@ from ...progress import Advance
 from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
+from .devices import count_devices
 from .options import Training, count_steps
 from .run import TrainingResult
 from .saved_training import NOWHERE, Place, Story
@@ -160,9 +161,10 @@ def trains_in_threads(template: AbstractModel) -> bool:
     """Whether networks are best trained one in each thread, all by one compiled program.
 
     On a CPU the products of one network hardly use more than one core, and stacked ones take up to
-    twice the time; only small networks gain by being stacked, as all do on an accelerator.
+    twice the time; only small networks gain by being stacked, as all do on an accelerator. Several
+    devices divide stacked members, or batches, among themselves.
     """
-    return jax.default_backend() == "cpu" and not is_small(template)
+    return jax.default_backend() == "cpu" and count_devices() == 1 and not is_small(template)
 
 
 def count_threads() -> int:

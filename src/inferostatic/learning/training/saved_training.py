@@ -7,6 +7,7 @@ in that order, so that a repeated fit finds what the one before has left.
 import dataclasses
 import itertools
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -95,11 +96,9 @@ class SavedTraining:
         if self.found is None or not self.found.values["ended"]:
             return None
         values, arrays = self.found.values, self.found.arrays
-        history = History(
-            **{name: arrays[name] for name in HISTORY},
-            stopped=values["stopped"],
-            warnings=tuple(values["warnings"]),
-        )
+        kept: dict[str, Any] = {name: arrays[name] for name in HISTORY}
+        kept |= {"stopped": values["stopped"], "warnings": tuple(values["warnings"])}
+        history = History(**kept)
         return TrainingResult(jnp.asarray(arrays["weights"]), history, arrays["event_losses"])
 
     def continue_run(self, fresh: Run) -> Run:

@@ -18,6 +18,7 @@ from ...streams import Purpose, Stream
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
+from .devices import Placement, choose_placement
 from .options import count_steps
 from .run import Run, TrainingResult
 from .saved_training import identify_training
@@ -42,17 +43,22 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
             for remark in saved.result.history.warnings:
                 warn_user(remark)
             return saved.result
-        validation = draw_validation(task)
         epoch = _plan_epochs(task, members=len(weights))
+        placement = choose_placement(len(weights), epoch.batch)
+        task = dataclasses.replace(task, examples=placement.repeat(task.examples))
+        validation = draw_validation(task)
         rule = StoppingRule(training.epochs, training.patience)
         run = saved.continue_run(_begin(task.job, weights))
+        run = dataclasses.replace(run, state=placement.place_members(run.state))
         if run.epochs:
             advance(steps * run.epochs, _note(run))
         while (stop := rule.decide(run.validation_loss)) is None:
-            run = _add_epoch(task, run, validation, dataclasses.replace(epoch, number=run.epochs))
+            epoch = dataclasses.replace(epoch, number=run.epochs)
+            run = _add_epoch(task, run, validation, epoch, placement)
             saved.keep_run(run)
             advance(steps, _note(run))
         result = _finish(task, run, validation, stop)
+        result = dataclasses.replace(result, weights=placement.collect(result.weights))
         saved.keep_result(result)
     return result
 
@@ -95,10 +101,12 @@ def _plan_epochs(task: Task, *, members: int) -> Epoch:
     return Epoch(task.seed, 0, batch, orders, numbers=_measure_example(task))
 
 
-def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) -> Run:
+def _add_epoch(
+    task: Task, run: Run, validation: Examples | None, epoch: Epoch, placement: Placement
+) -> Run:
     """The run with one more epoch."""
     began = time.perf_counter()
-    state, train_loss = _train_epoch(task, run.state, epoch)
+    state, train_loss = _train_epoch(task, run.state, epoch, placement)
     loss = np.full(len(train_loss), np.nan)
     if validation is not None:
         each = np.asarray(member_losses(task.job, state.weights, validation), np.float64)
@@ -119,16 +127,19 @@ def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) 
     )
 
 
-def _train_epoch(task: Task, state: State, epoch: Epoch) -> tuple[State, np.ndarray]:
+def _train_epoch(
+    task: Task, state: State, epoch: Epoch, placement: Placement
+) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
     key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
     run_steps = compile_steps(task.job)
     losses = []
     with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
         for number, piece in enumerate(pieces):
-            order, real = jnp.asarray(piece.order), jnp.asarray(piece.real)
-            own = jax.random.fold_in(key, number)
-            state, loss = run_steps(task.job, state, piece.examples, order, real, own)
+            order = placement.place_order(piece.order, own=epoch.orders is not None)
+            real, own = jnp.asarray(piece.real), jax.random.fold_in(key, number)
+            examples = placement.repeat(piece.examples)
+            state, loss = run_steps(task.job, state, examples, jnp.asarray(order), real, own)
             losses.append(np.asarray(loss, np.float64) * piece.real[:, None])
     return state, np.concatenate(losses).sum(axis=0) / len(task.split.train)
 
