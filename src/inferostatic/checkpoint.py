@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -125,7 +125,7 @@ class AbstractSavedWork(abc.ABC):
         """Whether anything was recalled."""
 
     @abc.abstractmethod
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "AbstractSavedWork":
         """Begin the work."""
 
     @abc.abstractmethod
@@ -161,7 +161,7 @@ class NotSaved(AbstractSavedWork):
         """Never."""
         return False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "AbstractSavedWork":
         """Nothing to prepare."""
         return self
 
@@ -249,7 +249,7 @@ class SavedInFolder(AbstractSavedWork):
             raise ValueError(f"{key!r} is no name of a step.")
         return self.folder / f"{key}{ENDING}"
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "AbstractSavedWork":
         """Take the folder for this process, and be ready to be ended."""
         stack = contextlib.ExitStack()
         if not self.open:

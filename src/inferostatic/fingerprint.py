@@ -158,9 +158,12 @@ class _Walk:
         code = function.__code__
         self._add_code(code)
         self._add_all("defaults", [function.__defaults__, function.__kwdefaults__])
-        self._add_all("closure", [_content(cell) for cell in function.__closure__ or ()])
-        names = sorted(_read_globals(code) & function.__globals__.keys())
-        used = [(name, function.__globals__[name]) for name in names]
+        # What a function changes, such as a count of its calls, does not make it another one.
+        changed = _names(code, "STORE_GLOBAL", "STORE_DEREF")
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        self._add_all("closure", [_content(cell) for name, cell in cells if name not in changed])
+        read = _names(code, "LOAD_GLOBAL") - changed
+        used = [(name, function.__globals__.get(name)) for name in sorted(read)]
         return self._add_all("globals", [one for one in used if _is_constant(one[1])])
 
     def _add_code(self, code: types.CodeType) -> None:
@@ -202,16 +205,10 @@ def _content(cell: types.CellType) -> object:
         return None
 
 
-def _read_globals(code: types.CodeType) -> set[str]:
-    """Names that code reads, and does not set, outside of itself."""
-    read, written = set(), set()
-    for one in _every_code(code):
-        for step in dis.get_instructions(one):
-            if step.opname == "LOAD_GLOBAL":
-                read.add(step.argval)
-            elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                written.add(step.argval)
-    return read - written
+def _names(code: types.CodeType, *operations: str) -> set[str]:
+    """Names to which code, or a function inside, applies any of these operations."""
+    steps = [step for one in _every_code(code) for step in dis.get_instructions(one)]
+    return {step.argval for step in steps if step.opname in operations}
 
 
 def _every_code(code: types.CodeType) -> Iterator[types.CodeType]:

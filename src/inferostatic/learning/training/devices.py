@@ -52,6 +52,8 @@ class Placement:
 
     def repeat(self, tree: _Tree) -> _Tree:
         """Arrays that every device has as a whole; those that are not JAX's may lie in files."""
+        if self.mesh is None:
+            return tree
         ours, others = eqx.partition(tree, lambda leaf: isinstance(leaf, jax.Array))
         return eqx.combine(self._place(ours, PartitionSpec()), others)
 
