@@ -52,7 +52,8 @@ class Checkpoint:
     """Where long work is kept, and how often.
 
     Attributes:
-        path: a folder, which is made if it is not there. Each work needs one of its own.
+        path: a folder, which is made if it is not there, in one that is. Each work needs one of
+            its own.
         minutes: what was done is saved when the last save is older; 0 saves whatever is done at
             once.
         epochs: trainings are saved after every so many epochs as well.
@@ -296,7 +297,8 @@ def open_checkpoint(
     manifest["identity"] |= {
         name: dataclasses.asdict(take_fingerprint(one)) for name, one in _describe_place().items()
     }
-    path = _make_folder(folder) / MANIFEST_NAME
+    _require_checkpoint(make_folder(folder))
+    path = folder / MANIFEST_NAME
     if path.exists():
         found = _read_manifest(path)
         different = _list_differences(found, manifest)
@@ -317,21 +319,27 @@ def _describe_place() -> dict[str, object]:
     return {"kind of device": jax.default_backend(), "floats": str(jnp.result_type(float))}
 
 
-def _make_folder(folder: Path) -> Path:
-    """The folder, which is new, empty or a checkpoint."""
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of a checkpoint, or of several."""
+    folder = Path(path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        names = {entry.name for entry in os.scandir(folder)}
+        folder.mkdir(exist_ok=True)
     except OSError as error:
-        text = f"the checkpoint must be a folder ({error.strerror}); give the name of a new one"
+        text = (
+            f"the checkpoint must be a folder, which is made in one that exists ({error.strerror})"
+        )
         raise OSError(error.errno, text, str(folder)) from error
-    others = {name for name in names if not name.startswith(".")}
+    return folder
+
+
+def _require_checkpoint(folder: Path) -> None:
+    """Refuse folders of anything else."""
+    others = {entry.name for entry in os.scandir(folder) if not entry.name.startswith(".")}
     if others and MANIFEST_NAME not in others:
         raise ValueError(
             f"{folder} is no checkpoint, it holds other files such as {min(others)}; give the name "
             "of a new folder."
         )
-    return folder
 
 
 def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import CheckpointChoice, as_checkpoint
+from ..checkpoint import CheckpointChoice, as_checkpoint, make_folder
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of
 from ..streams import Purpose, Stream
@@ -52,6 +52,8 @@ def cross_fit(
     order = stream.generator(0).permutation(len(events))
     parts = [np.sort(part) for part in np.array_split(order, folds)]
     kept = as_checkpoint(checkpoint)
+    if kept is not None:
+        make_folder(kept.path)
     estimators, held_out = [], []
     for number, (part, own) in enumerate(zip(parts, stream.block(1).seeds(folds), strict=True)):
         others = np.sort(np.concatenate(parts[:number] + parts[number + 1 :]))
