@@ -10,8 +10,8 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Checkpoint Constant Cosine CustomKernel CustomPairs
-CustomPrior DCTR Delta DensityEstimator DirectRatio DirectScore Discrete Epanechnikov Estimator
+ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Checkpoint Constant Cosine CustomKernel
+CustomPairs CustomPrior DCTR Delta DensityEstimator DirectRatio DirectScore Discrete Epanechnikov Estimator
 Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History Importance
 Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss LecunNormal Likelihood Linear
 Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE NUTS Natural NearbySimulation

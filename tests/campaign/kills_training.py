@@ -61,7 +61,8 @@ def run_campaign(folder: Path, *, kills: int, effort: float, seed: int) -> Campa
         place = folder / f"fit-{len(campaign.found)}"
         digest = None
         while digest is None:
-            wait = float(rng.uniform(0, seconds)) if campaign.kills < kills else None
+            # Within half of the time, so that one fit is killed several times.
+            wait = float(rng.uniform(0, seconds / 2)) if campaign.kills < kills else None
             digest, _, resumed = run_once(place, effort, kill_after=wait)
             campaign.resumed += resumed
             if digest is None:
