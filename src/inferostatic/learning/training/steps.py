@@ -22,6 +22,7 @@ from ...models.potential import AbstractModel
 from ...supervision.supervision import ThetaDistribution
 from ..dataset.examples import Examples
 from ..methods import AbstractMethod
+from .devices import count_devices
 from .options import Adam
 
 #: Validation events evaluated at a time, to bound the memory.
@@ -139,7 +140,7 @@ def _over_members(job: Job, function: Any, mapped: tuple[Any, ...]) -> Any:  # n
         # A single member is trained without a batch axis, which is faster for small networks.
         result = function(*jax.tree.map(lambda leaf: leaf[0], mapped))
         return jax.tree.map(lambda leaf: leaf[None], result)
-    if jax.default_backend() == "cpu" and not is_small(job.model):
+    if jax.default_backend() == "cpu" and count_devices() == 1 and not is_small(job.model):
         # One after another: on a CPU products of stacked matrices take up to twice the time.
         return jax.lax.map(lambda parts: function(*parts), mapped)
     return jax.vmap(function)(*mapped)
