@@ -76,7 +76,14 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.compare: "(events, settings, *, seed)",
     ist.Setting: "(method=None, network=None, training=<factory>, members=1, name=None)",
     ist.load: "(path, network=None, *, supplied=None)",
-    ist.simulate: "(simulator, prior, n, *, seed, progress_bar=None)",
+    ist.simulate: "(simulator, prior, n, *, store=None, engine=None, parts=None, seed, "
+    "progress_bar=None)",
+    ist.Store: "(path, *, name=None, version=None, part_seconds=20.0, block_size=None, "
+    "events_per_part=None)",
+    ist.Store.events: "(self, *, prior=None, joint=None)",
+    ist.Store.status: "(self, *, verify=False)",
+    ist.Store.write: "(self, events, *, seed)",
+    ist.replay: "(store, part, row=None, *, simulator, prior=None)",
     ist.ProcessPool: "(n=None, *, time_limit=None, retries=1, failures=None)",
     ist.Dask: "(cluster=None, *, time_limit=None, retries=1, failures=None)",
     ist.InProcess: "(*, failures=None)",
