@@ -10,26 +10,10 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
-<<<<<<< HEAD
 ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Checkpoint Constant Cosine CustomKernel
-CustomPairs CustomPrior DCTR Delta DensityEstimator DirectRatio DirectScore Discrete Epanechnikov
-Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History
-Importance Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss LecunNormal
-Likelihood Linear Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE NUTS
-Natural NearbySimulation Neyman Normal NumpyroSimulator ParticleSet PerParticle Potential Product
-Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records Rectangular Residual Reweighted SALLINO
-SALLY SCANDAL Savage ScoreCalibration ScoreEstimator Setting Sign Simulated Square Standardised
-Store Templates Training TrainingError Triangular TruncatedNormal TwoTower UncertainRate Uniform
-WeightedPool Wilks calibrated_fit centre centring_report checks choose_width closure compare
-confidence_set cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
-maximum_likelihood measure_bias nuisance_exponents observable pad_particles paper_network
-paper_ratio_network paper_score_network plots posterior read_lhe read_lhe_weights read_madminer
-read_madminer_samples read_root replay reweight score_response simulate to_pyhf toys upper_limit
-=======
-ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Constant Cosine CustomKernel CustomPairs
-CustomPrior DCTR Dask Delta DensityEstimator DirectRatio DirectScore Discrete Drop Epanechnikov
-Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History
-Importance InProcess Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss
+CustomPairs CustomPrior DCTR Dask Delta DensityEstimator DirectRatio DirectScore Discrete Drop
+Epanechnikov Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid
+History Importance InProcess Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss
 LecunNormal Likelihood Linear Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE
 NUTS Natural NearbySimulation Neyman Normal NumpyroSimulator ParticleSet PerParticle PerWorker
 Potential ProcessPool Product Program Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records
@@ -41,7 +25,6 @@ diagnose draw fisher fit forward_score from_numpyro load maximum_likelihood meas
 nuisance_exponents observable pad_particles paper_network paper_ratio_network paper_score_network
 plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples read_root replay
 reweight score_response simulate to_pyhf toys upper_limit
->>>>>>> h-engines
 """.split()
 
 
