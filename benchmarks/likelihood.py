@@ -1,16 +1,21 @@
 """What a learned likelihood costs and what it finds, in two versions of the library.
 
-    python benchmarks/likelihood.py measure --out FILE.json    all jobs of this checkout
-    python benchmarks/likelihood.py compare OTHER_CHECKOUT     both in turns, and the differences
-    python benchmarks/likelihood.py make-model                 train the small estimator
+    python benchmarks/likelihood.py compare --before FOLDER   both in turns, then the table
+    python benchmarks/likelihood.py compare                   this checkout alone
+    python benchmarks/likelihood.py table                     of what was measured
+    python benchmarks/likelihood.py models                    train the estimators that are missing
+    python benchmarks/likelihood.py make-small                train the small one anew
 
-`--only nuts` takes one job alone. `compare` keeps what it has measured in its `--out` file and goes
-on from there. A call that takes longer than `--limit` seconds is ended and counts as that long.
+`--only nuts minos` takes some jobs, `--rounds 3` repeats them, and `--processes 8 --cores 2` runs
+eight at a time, each confined to two cores of its own. Rows are kept in `--out` as they come; what
+is there is not measured again. A job that takes longer than `--limit` seconds is cut and counts as
+that long. A job whose packages are not installed is left out, which is said.
 
-Three estimators: a small potential of the Dirichlet distribution with two members, kept in
-`benchmarks/data`; one like the default for few events, with three members of six blocks, 64 wide;
-and the default for a signal over a background. The last two are trained once and kept in
-`benchmarks/.cache`. All seeds are fixed.
+Four estimators: a small potential of the Dirichlet distribution with two members, kept in
+`benchmarks/data`; a default fit to 20,000 events of it; one like the former default for few events,
+with three members of six blocks, 64 wide, which `--estimator three` puts in the place of the
+default fit; and the default for a signal over a background. The last three are trained once and
+kept in `benchmarks/.cache`. All seeds are fixed.
 
     mle          maximum likelihood of 10,000 events in three parameters
     neyman       a confidence set of one parameter at 9 points with 1000 toys each, 100 events;
@@ -19,7 +24,7 @@ and the default for a signal over a background. The last two are trained once an
     grid         ln L of 10,000 events at 1000 θ, in float64
     fit          a default training on 10,000 events
 
-and with three members, or for the signal:
+and with the default fit, or for the signal:
 
     nuts3        a posterior of three parameters by NUTS, 1000 events
     upper_limit  CLs limit of a signal with one profiled nuisance parameter, 438 events
@@ -38,15 +43,16 @@ contains its compilation, and the import of what is loaded on first use. The sec
 with other events of the same number and should contain neither; long jobs are called once. Loading
 the model and drawing the events are not timed. The numbers are those of the first call.
 
-In `compare` the library of the other checkout is "before" and this one "after"; both run the jobs
-of this file. Differences are in units of what they should be small against: an estimate in its
-error, the end of a confidence interval in half its width, a posterior mean in the Monte Carlo
-standard error of the difference. Where only the random numbers changed, the last is about 1, and
-the ends of an interval found with 1000 toys move by 0.03 to 0.1, with 200 toys of two parameters
-by 0.1 to 0.2.
+The library of the other checkout is "before" and this one "after"; both run the jobs of this file
+with the same estimators. Differences are in units of what they should be small against: an estimate
+in its error, the end of a confidence interval in half its width, a posterior mean in the Monte
+Carlo standard error of the difference. Where only the random numbers changed, the last is about 1,
+and the ends of an interval found with 1000 toys move by 0.03 to 0.1, with 200 toys of two
+parameters by 0.1 to 0.2.
 """
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import os
@@ -55,7 +61,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -65,15 +72,14 @@ import numpy as np
 
 import inferostatic as ist
 import signal_background as sb
-from exact_errors import WIDE_BOX
-from record import RESULTS, made
+from record import RESULTS, Log
 
 ROOT: Final = Path(__file__).parent.parent.absolute()
 #: Not called .isn, which git ignores.
 MODEL: Final = Path("benchmarks") / "data" / "dirichlet-small.zip"
 CACHE: Final = Path(__file__).parent.absolute() / ".cache"
 TOY: Final = ist.toys.Dirichlet()
-PRIOR: Final = ist.Uniform(*WIDE_BOX)
+PRIOR: Final = ist.Uniform([0.1] * 3, [5.4] * 3)
 #: The θ that the observed events are made at.
 TRUTH: Final = (1.5, 3.0, 4.0)
 #: Tested values of the first parameter; they reach beyond the sets of level 0.95.
@@ -82,6 +88,7 @@ LEVELS: Final = (0.68, 0.95)
 GRID_POINTS: Final = 1000
 
 Numbers = dict[str, Any]
+Row = dict[str, Any]
 
 
 # --------------------------------------------------------- the jobs: all that calls the library
@@ -298,55 +305,64 @@ def largest(before: Numbers, after: Numbers, name: str, unit: Any) -> float:  # 
 
 
 class Job(NamedTuple):
-    """Events, what is timed, how its numbers are compared, how often, and of what model."""
+    """Events, what is timed, how its numbers are compared, how often, of what model, with what."""
 
     events: int
     work: Callable[..., Numbers]
     differences: Callable[[Numbers, Numbers], dict[str, float]]
     calls: int = 2
     model: str = "small"
+    needs: tuple[str, ...] = ()
 
+
+#: Packages of the frequentist fits.
+FITS: Final = ("iminuit",)
+#: Packages of sampled posteriors.
+CHAINS: Final = ("blackjax", "arviz")
 
 JOBS: Final = {
-    "mle": Job(10_000, maximum_likelihood, mle_differences),
+    "mle": Job(10_000, maximum_likelihood, mle_differences, needs=FITS),
     "neyman": Job(100, neyman, neyman_differences),
-    "nuts": Job(1000, nuts, nuts_differences),
+    "nuts": Job(1000, nuts, nuts_differences, needs=CHAINS),
     "grid": Job(10_000, grid, grid_differences),
     "fit": Job(10_000, fit, fit_differences, calls=1),
-    "nuts3": Job(1000, nuts3, nuts_differences, 1, "three"),
+    "nuts3": Job(1000, nuts3, nuts_differences, 1, "default", CHAINS),
     "upper_limit": Job(sb.EVENTS, upper_limit, limit_differences, 1, "signal"),
-    "grid2": Job(500, grid2, nuts_differences, 1, "three"),
-    "importance": Job(500, importance, nuts_differences, 1, "three"),
-    "neyman2": Job(500, neyman2, interval_differences, 1, "three"),
-    "neyman_one": Job(1, neyman_default, interval_differences, 1, "three"),
-    "neyman_1000": Job(1000, neyman_default, interval_differences, 1, "three"),
-    "profile": Job(1000, profile, profile_differences, 1, "three"),
-    "minos": Job(1000, minos, interval_differences, 1, "three"),
-    "contour": Job(1000, contour, contour_differences, 1, "three"),
-    "singles": Job(1000, singles, nuts_differences, 1, "three"),
+    "grid2": Job(500, grid2, nuts_differences, 1, "default"),
+    "importance": Job(500, importance, nuts_differences, 1, "default"),
+    "neyman2": Job(500, neyman2, interval_differences, 1, "default"),
+    "neyman_one": Job(1, neyman_default, interval_differences, 1, "default"),
+    "neyman_1000": Job(1000, neyman_default, interval_differences, 1, "default"),
+    "profile": Job(1000, profile, profile_differences, 1, "default", FITS),
+    "minos": Job(1000, minos, interval_differences, 1, "default", FITS),
+    "contour": Job(1000, contour, contour_differences, 1, "default", FITS),
+    "singles": Job(1000, singles, nuts_differences, 1, "default"),
 }
 
 
-def model_of(name: str, given: Path | None) -> Path:
-    """The estimator of a job, trained if it is not there yet."""
-    kind = JOBS[name].model
+def model_of(kind: str) -> Path:
+    """The file of an estimator, trained if it is not there yet."""
     if kind == "small":
-        return given or ROOT / MODEL
+        return ROOT / MODEL
+    path = CACHE / f"likelihood-{kind}.isn"
+    if not path.exists():
+        print(f"training the estimator {kind!r}", flush=True)
+        CACHE.mkdir(exist_ok=True)
+        # Without the options of its training, which another version need not know.
+        dataclasses.replace(train(kind), training=None).save(path)
+    return path
+
+
+def train(kind: str) -> ist.Estimator:
+    """A default fit, one with the former default's network, or that of the signal."""
     if kind == "signal":
         import trust
 
-        trust.kept("default-signal")
-        return CACHE / "trust-default-signal.isn"
-    path = CACHE / "likelihood-three.isn"
-    if not path.exists():
-        events = ist.simulate(TOY, PRIOR, 1000, seed=1)
-        training = ist.Training(epochs=30)
-        estimator = ist.fit(
-            events, network=ist.Residual(64, 6), members=3, training=training, seed=2
-        )
-        CACHE.mkdir(exist_ok=True)
-        estimator.save(path)
-    return path
+        return trust.kept("default-signal")
+    if kind == "default":
+        return ist.fit(ist.simulate(TOY, PRIOR, 20_000, seed=1), seed=2)
+    events, training = ist.simulate(TOY, PRIOR, 1000, seed=1), ist.Training(epochs=30)
+    return ist.fit(events, network=ist.Residual(64, 6), members=3, training=training, seed=2)
 
 
 CALLS: Final = ("first", "second")
@@ -382,104 +398,120 @@ def inputs(name: str, estimator: ist.Estimator, place: int) -> tuple[Any, ...]:
     return estimator, x.astype(np.float32)
 
 
-def measure(names: list[str], model: Path | None, out: Path, limit: float) -> None:
-    """Each job of this checkout in a process of its own, written as it is done."""
-    jobs = {}
-    for name in names:
-        jobs[name] = in_process(ROOT, name, model_of(name, model), limit)
-        seconds = "  ".join(f"{call} {s:.2f} s" for call, s in jobs[name]["seconds"].items())
-        print(f"{name:12} {seconds}", flush=True)
-        write({"made": made(), "jobs": jobs}, out)
-
-
-def in_process(checkout: Path, name: str, model: Path, limit: float) -> dict[str, Any]:
+def in_process(checkout: Path, name: str, model: Path, limit: float, cores: Sequence[int]) -> Row:
     """Run a job on the library of a checkout, and read what it wrote."""
     environment = os.environ | {
-        "PYTHONPATH": str(checkout / "src"),
+        "PYTHONPATH": os.pathsep.join([str(checkout / "src"), os.environ.get("PYTHONPATH", "")]),
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "INFEROSTATIC_PROGRESS": "0",
     }
+    pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "measured.json"
-        line = [sys.executable, str(Path(__file__).absolute()), "job", "--only", name]
-        line += ["--out", str(out), "--model", str(model)]
+        line = [*pinned, sys.executable, "-W", "ignore", str(Path(__file__).absolute()), "job"]
+        line += ["--only", name, "--out", str(out), "--model", str(model)]
         try:
-            code = subprocess.run(line, env=environment, check=False, timeout=limit).returncode
+            done = subprocess.run(
+                line, env=environment, timeout=limit, capture_output=True, text=True
+            )
         except subprocess.TimeoutExpired:
-            too_long = {"first": limit}
-            return {"seconds": too_long, "cpu_seconds": too_long, "numbers": None, "model": None}
-        if code != 0:
-            raise SystemExit(f"the job {name} failed with the library in {checkout}; see above.")
-        return json.loads(out.read_text())
+            return {"cut": True, "seconds": {"first": limit}, "cpu_seconds": {}}
+        if done.returncode != 0:
+            raise RuntimeError(f"it failed with the library in {checkout}:\n{done.stderr[-3000:]}")
+        return {"cut": False} | json.loads(out.read_text())
 
 
 # --------------------------------------------------------- comparing
 
 
-def compare(
-    other: Path, names: list[str], rounds: int, model: Path | None, limit: float, out: Path
-) -> dict[str, Any]:
-    """Both checkouts in turns, job by job; what the file holds already is not measured again."""
-    sides = {"before": other.absolute(), "after": ROOT}
-    jobs = json.loads(out.read_text())["jobs"] if out.exists() else {}
-    result = {"made": made(), "rounds": rounds, "jobs": jobs}
-    for name in names:
-        if name in jobs:
-            continue
-        path = model_of(name, model)
-        runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
-        for _ in range(rounds):
-            for side, checkout in sides.items():
-                slow = runs[side] and runs[side][0]["numbers"] is None
-                runs[side].append(
-                    runs[side][0] if slow else in_process(checkout, name, path, limit)
-                )
-        if len({run["model"] for side in runs.values() for run in side} - {None}) > 1:
-            raise SystemExit("the two checkouts load models of different weights; give --model.")
-        jobs[name] = compare_runs(JOBS[name], **runs)
-        write(result, out)
-    return result
+def compare(options: argparse.Namespace) -> None:
+    """Both checkouts in turns, or this one alone."""
+    # Not above: a job of another version may not know all toys of that file.
+    from defaults import commit_of, measure_all
 
-
-def compare_runs(
-    job: Job, before: list[dict[str, Any]], after: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Medians of the times, and the largest differences in any round."""
-    times = {}
-    for call in CALLS[: job.calls]:
-        if any(call not in run["seconds"] for run in (*before, *after)):
-            continue
-        row = {}
-        for kind in ("seconds", "cpu_seconds"):
-            old, new = (statistics.median(run[kind][call] for run in s) for s in (before, after))
-            row[kind] = {"before": old, "after": new, "ratio": new / old}
-        times[call] = row
-    rounds = [
-        job.differences(old["numbers"], new["numbers"])
-        for old, new in zip(before, after, strict=True)
-        if old["numbers"] is not None and new["numbers"] is not None
+    sides = {"after": ROOT}
+    if options.before is not None:
+        sides = {"before": options.before.absolute()} | sides
+    names = [name for name in options.only or JOBS if is_possible(name)]
+    models = {kind_of(name, options): model_of(kind_of(name, options)) for name in names}
+    log = Log(options.out, fresh=False, hidden=("numbers", "model", "cut"))
+    cells: list[Row] = [
+        {"job": name, "estimator": kind_of(name, options), "version": version, "round": number}
+        for number in range(options.rounds)
+        for name in names
+        for version in (list(sides) if number % 2 == 0 else list(sides)[::-1])
     ]
-    differences = {name: max(one[name] for one in rounds) for name in rounds[0]} if rounds else {}
-    return {"times": times, "differences": differences, "before": before, "after": after}
+
+    def one(cell: Row, cores: Sequence[int]) -> Row:
+        same = {key: cell[key] for key in ("job", "estimator", "version")}
+        for row in log.rows:
+            if same.items() <= row.items() and row["cut"]:
+                return {key: row[key] for key in row if key not in cell}
+        checkout, model = sides[cell["version"]], models[cell["estimator"]]
+        row = in_process(checkout, cell["job"], model, options.limit, cores)
+        return row | {"cores": len(cores) or os.cpu_count(), "commit": commit_of(checkout)}
+
+    measure_all(log, cells, one, options)
+    print_table(log.rows)
 
 
-def print_table(result: dict[str, Any]) -> None:
-    """The times, then the differences."""
-    print(f"\nMedian of {result['rounds']}; after / before below 1 is faster\n")
-    print(f"{'job':12} {'call':8} {'before':>10} {'after':>10} {'ratio':>7} {'of CPU time':>12}")
-    for name, job in result["jobs"].items():
-        for call, row in job["times"].items():
-            wall, cpu = row["seconds"], row["cpu_seconds"]
+def kind_of(name: str, options: argparse.Namespace) -> str:
+    """The estimator of a job."""
+    kind = JOBS[name].model
+    return options.estimator if kind == "default" else kind
+
+
+def is_possible(name: str) -> bool:
+    """Whether the packages of a job are installed; says so where not."""
+    missing = [package for package in JOBS[name].needs if find_spec(package) is None]
+    if missing:
+        print(f"{name:12} left out: {' and '.join(missing)} not installed", flush=True)
+    return not missing
+
+
+def print_table(rows: list[Row]) -> None:
+    """Medians of the times, then the largest differences in any round."""
+    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in rows:
+        sides = groups.setdefault((row["job"], row["estimator"]), {"before": [], "after": []})
+        sides[row["version"]].append(row)
+    print("\nMedian seconds of the wall and of all cores; after / before below 1 is faster\n")
+    print(f"{'job':12} {'estimator':10} {'call':7} {'before':>18} {'after':>18} {'ratio':>7}")
+    for (name, kind), sides in groups.items():
+        for call in CALLS[: JOBS[name].calls]:
+            wall = {side: median(runs, "seconds", call) for side, runs in sides.items()}
+            cpu = {side: median(runs, "cpu_seconds", call) for side, runs in sides.items()}
             cells = []
-            for side in ("before", "after"):
-                ended = job[side][0]["numbers"] is None
-                cells.append(f"{'> ' if ended else ''}{wall[side]:.2f} s".rjust(10))
-            ratios = f"{wall['ratio']:7.3f} {cpu['ratio']:12.3f}"
-            print(f"{name:12} {call:8} {' '.join(cells)} {ratios}")
-    print(f"\n{'job':12} {'largest difference':32} {'':>10}")
-    for name, job in result["jobs"].items():
-        for what, value in job["differences"].items():
-            print(f"{name:12} {what:32} {value:10.3g}")
+            for side, runs in sides.items():
+                cut = "> " if any(run["cut"] for run in runs) else ""
+                cell = "-" if np.isnan(wall[side]) else f"{cut}{wall[side]:.2f}"
+                cell += "" if np.isnan(cpu[side]) else f" ({cpu[side]:.2f})"
+                cells.append(f"{cell:>18}")
+            ratio = wall["after"] / wall["before"]
+            cut_before, cut_after = (any(run["cut"] for run in runs) for runs in sides.values())
+            shown = f"{'< ' if cut_before else ''}{ratio:.3f}"
+            shown = "-" if np.isnan(ratio) or cut_after else shown
+            print(f"{name:12} {kind:10} {call:7} {' '.join(cells)} {shown:>7}")
+    print(f"\n{'job':12} {'estimator':10} {'largest difference':32}")
+    for (name, kind), sides in groups.items():
+        for what, value in find_differences(JOBS[name], **sides).items():
+            print(f"{name:12} {kind:10} {what:32} {value:10.3g}")
+
+
+def median(runs: list[Row], kind: str, call: str) -> float:
+    """Of the runs that got so far, NaN where none did."""
+    found = [run[kind][call] for run in runs if call in run[kind]]
+    return statistics.median(found) if found else np.nan
+
+
+def find_differences(job: Job, before: list[Row], after: list[Row]) -> dict[str, float]:
+    """The largest differences in any round that both ended."""
+    old, new = ({run["round"]: run for run in runs if not run["cut"]} for runs in (before, after))
+    both = [(old[number], new[number]) for number in old if number in new]
+    if any(one["model"] != other["model"] for one, other in both):
+        raise SystemExit("the two checkouts loaded estimators of different weights.")
+    each = [job.differences(one["numbers"], other["numbers"]) for one, other in both]
+    return {name: max(one[name] for one in each) for name in each[0]} if each else {}
 
 
 def sha256(*arrays: Any) -> str:  # noqa: ANN401
@@ -493,44 +525,41 @@ def write(result: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def arguments() -> argparse.Namespace:
+def read_arguments() -> argparse.Namespace:
     """Read the command line."""
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--model", type=Path, help=f"the small estimator (default: {MODEL})")
-    shared.add_argument("--only", choices=JOBS, help="one of the jobs")
-    shared.add_argument("--limit", type=float, default=1800, help="seconds of a job, at most")
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("make-model", parents=[shared], help="train and keep the estimator")
-    one = commands.add_parser("measure", parents=[shared], help="times and numbers of the jobs")
-    one.add_argument("--out", type=Path, required=True)
-    both = commands.add_parser("compare", parents=[shared], help="this checkout beside another")
-    both.add_argument("other", type=Path, help="folder of the other checkout")
-    both.add_argument("--rounds", type=int, default=3)
-    both.add_argument("--out", type=Path, default=RESULTS / "likelihood.json")
-    # What `measure` starts in a process of its own.
-    job = commands.add_parser("job", parents=[shared])
-    job.add_argument("--out", type=Path, required=True)
+    commands = ("compare", "table", "models", "make-small", "job")
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("--before", type=Path, help="folder of the other checkout")
+    parser.add_argument("--only", choices=JOBS, nargs="+", help="some of the jobs")
+    parser.add_argument("--estimator", choices=("default", "three"), default="default")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=900, help="seconds of a job, at most")
+    parser.add_argument("--processes", type=int, default=1, help="jobs at a time")
+    parser.add_argument("--cores", type=int, default=0, help="cores of each job; default: all")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="after which none starts")
+    parser.add_argument("--fresh", action="store_true", help="measure anew what is asked for")
+    parser.add_argument("--out", type=Path, default=RESULTS / "likelihood.json")
+    parser.add_argument("--model", type=Path, help="of a job")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run the command."""
-    options = arguments()
-    names = list(JOBS) if options.only is None else [options.only]
-    given = None if options.model is None else options.model.absolute()
-    model = given or ROOT / MODEL
-    if options.command == "make-model":
-        make_model(model)
-    elif options.command == "job":
-        write(run_job(names[0], model), options.out)
-    elif options.command == "measure":
-        measure(names, given, options.out, options.limit)
+    options = read_arguments()
+    if options.command == "make-small":
+        make_model(ROOT / MODEL)
+    elif options.command == "models":
+        for kind in ("default", "three", "signal"):
+            print(model_of(kind))
+    elif options.command == "job":  # what `compare` starts in a process of its own
+        options.out.write_text(json.dumps(run_job(options.only[0], options.model)))
+    elif options.command == "table":
+        print_table(Log(options.out, fresh=False).rows)
     else:
-        rest = (options.rounds, given, options.limit, options.out)
-        print_table(compare(options.other, names, *rest))
+        compare(options)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ RESULTS: Final = Path(__file__).parent.absolute() / "results"
 class Log:
     """Rows of a result file, written as they come, so that nothing is lost or done twice."""
 
-    def __init__(self, path: Path, *, fresh: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, fresh: bool, hidden: tuple[str, ...] = ()) -> None:
+        self.path, self.hidden = path, hidden
         self.rows: list[dict[str, Any]] = []
         if self.path.exists() and not fresh:
             self.rows = json.loads(self.path.read_text())["rows"]
@@ -60,7 +60,8 @@ class Log:
         self.rows.append(row)
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps({"made": made(), "rows": self.rows}, indent=1) + "\n")
-        print("  ".join(f"{name} {shown(value)}" for name, value in row.items()), flush=True)
+        told = {name: value for name, value in row.items() if name not in self.hidden}
+        print("  ".join(f"{name} {shown(value)}" for name, value in told.items()), flush=True)
         return row
 
 

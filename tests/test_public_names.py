@@ -10,6 +10,22 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
+<<<<<<< HEAD
+ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Checkpoint Constant Cosine CustomKernel
+CustomPairs CustomPrior DCTR Delta DensityEstimator DirectRatio DirectScore Discrete Epanechnikov
+Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History
+Importance Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss LecunNormal
+Likelihood Linear Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE NUTS
+Natural NearbySimulation Neyman Normal NumpyroSimulator ParticleSet PerParticle Potential Product
+Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records Rectangular Residual Reweighted SALLINO
+SALLY SCANDAL Savage ScoreCalibration ScoreEstimator Setting Sign Simulated Square Standardised
+Store Templates Training TrainingError Triangular TruncatedNormal TwoTower UncertainRate Uniform
+WeightedPool Wilks calibrated_fit centre centring_report checks choose_width closure compare
+confidence_set cross_entropy_fit cross_fit diagnose draw fisher fit forward_score from_numpyro load
+maximum_likelihood measure_bias nuisance_exponents observable pad_particles paper_network
+paper_ratio_network paper_score_network plots posterior read_lhe read_lhe_weights read_madminer
+read_madminer_samples read_root replay reweight score_response simulate to_pyhf toys upper_limit
+=======
 ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Constant Cosine CustomKernel CustomPairs
 CustomPrior DCTR Dask Delta DensityEstimator DirectRatio DirectScore Discrete Drop Epanechnikov
 Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History
@@ -25,6 +41,7 @@ diagnose draw fisher fit forward_score from_numpyro load maximum_likelihood meas
 nuisance_exponents observable pad_particles paper_network paper_ratio_network paper_score_network
 plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples read_root replay
 reweight score_response simulate to_pyhf toys upper_limit
+>>>>>>> h-engines
 """.split()
 
 
@@ -72,7 +89,8 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.Events: "(*, x, theta, weight=None, latent=None, prior=None, x_names=None, "
     "theta_names=None)",
     ist.fit: "(events, method=None, *, network=None, members=None, training=None, start=None, "
-    "seed)",
+    "checkpoint=None, seed)",
+    ist.Checkpoint: "(path, *, minutes=1.0, epochs=None)",
     ist.compare: "(events, settings, *, seed)",
     ist.Setting: "(method=None, network=None, training=<factory>, members=1, name=None)",
     ist.load: "(path, network=None, *, supplied=None)",
@@ -109,9 +127,9 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.centre: "(estimator, events, *, seed=0)",
     ist.centring_report: "(estimator, events, *, seed=0)",
     ist.calibrated_fit: "(likelihood, x=None, *, events=None, simulator=None, seed=None, "
-    "progress_bar=None)",
+    "checkpoint=None, progress_bar=None)",
     ist.NearbySimulation: "(simulator, prior=None, fraction=0.3, most_events=2000000)",
-    ist.cross_fit: "(events, method=None, *, folds=4, seed, **options)",
+    ist.cross_fit: "(events, method=None, *, folds=4, checkpoint=None, seed, **options)",
     ist.posterior: "(likelihood, prior=None, method=None, *, seed, progress_bar=None)",
     ist.Grid: "(draws=8000)",
     ist.NUTS: "(draws=8000, chains=8)",
@@ -120,7 +138,7 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.confidence_set: "(likelihood, method=None, *, parameters=None, grid=None, "
     "level=0.6826894921370859, seed=0, progress_bar=None)",
     ist.Wilks: "()",
-    ist.Neyman: "(simulator, toys=1000, pool=None)",
+    ist.Neyman: "(simulator, toys=1000, pool=None, checkpoint=None)",
     ist.upper_limit: "(likelihood, parameter, method, *, level=0.95, background=None, "
     "scan=None, seed=0, progress_bar=None)",
     ist.CLs: "(toys=None, simulator=None, asimov=None, pool=None, calibration=None)",
@@ -133,7 +151,7 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     "mc_errors=True)",
     ist.Simulated: "(simulator, seed, events=None)",
     ist.reweight: "(estimator, x, theta_from, theta_to, *, weight=None, throw=True)",
-    ist.closure: "(reweighting, x, *, weight=None, seed)",
+    ist.closure: "(reweighting, x, *, weight=None, checkpoint=None, seed)",
     ist.observable: "(estimator, theta_ref, *, direction=None, information=None)",
     ist.Estimator.potential: "(self, x, theta, *, memory_mb=None)",
     ist.Estimator.score: "(self, x, theta, *, memory_mb=None)",

@@ -16,6 +16,7 @@ from .compiler import avoid_wrong_sums
 if TYPE_CHECKING:
     from . import checks as checks
     from . import plots as plots
+    from .checkpoint import Checkpoint as Checkpoint
     from .checks.closure import closure as closure
     from .checks.diagnose import diagnose as diagnose
     from .estimator.density import DensityEstimator as DensityEstimator
@@ -158,6 +159,7 @@ __version__ = "0.1.0"
 
 #: Public names by the module that defines them.
 _NAMES = {
+    "checkpoint": "Checkpoint",
     "checks.closure": "closure",
     "checks.diagnose": "diagnose",
     "estimator.density": "DensityEstimator",

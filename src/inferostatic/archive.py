@@ -14,17 +14,31 @@ import zipfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .files import write_whole
 
-#: What the header of a model file says it is.
-FORMAT = "inferostatic-model"
-#: Version of the format; raised when older programs cannot read new files. Since 2 there is a
-#: checksum.
-VERSION = 2
+
+class FileKind(NamedTuple):
+    """What an archive is for.
+
+    Attributes:
+        format: what its header says it is.
+        version: of the format; raised when older programs cannot read new files.
+        words: what messages call it.
+        checked_since: version since which there is a checksum.
+    """
+
+    format: str
+    version: int
+    words: str
+    checked_since: int = 1
+
+
+#: A trained estimator.
+MODEL = FileKind("inferostatic-model", 2, "model file", checked_since=2)
 #: Member of the archive that holds the header.
 HEADER = "header.json"
 #: Member that holds the checksum of all others.
@@ -44,9 +58,14 @@ NUMBERS = "biufc"
 LONGEST_EMPTY = 1 << 16
 
 
-def write_archive(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+def write_archive(
+    path: str | Path,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    kind: FileKind = MODEL,
+) -> None:
     """Write the header and the arrays to `path`, atomically."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **header}, indent=1)
+    text = json.dumps({"format": kind.format, "version": kind.version, **header}, indent=1)
     members = {HEADER: text.encode()}
     for name, array in arrays.items():
         buffer = io.BytesIO()
@@ -76,7 +95,9 @@ def checksum_of(members: Mapping[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_archive(
+    path: str | Path, kind: FileKind = MODEL
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of `path`; raises an error that says what is wrong with it."""
     path = Path(path)
     if not path.is_file():
@@ -86,22 +107,23 @@ def read_archive(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray
             members = _read_members(stream, os.fstat(stream.fileno()).st_size)
         except zipfile.BadZipFile as error:
             raise ValueError(
-                f"{path} is not a complete inferostatic model file: {error}. It may be truncated, "
-                "damaged or of another kind; copy or save it again."
+                f"{path} is not a complete inferostatic {kind.words}: {error}. It may be "
+                "truncated, damaged or of another kind; copy or save it again."
             ) from error
         except Exception as error:  # whatever zipfile and zlib make of noise
             raise ValueError(f"{path} is damaged ({error}); copy or save it again.") from error
     if HEADER not in members:
-        raise ValueError(f"{path} is a zip archive but not an inferostatic model file.")
-    header = _read_header(members[HEADER], path)
-    expected = checksum_of(members).encode() if header["version"] >= 2 else None
+        raise ValueError(f"{path} is a zip archive but not an inferostatic {kind.words}.")
+    header = _read_header(members[HEADER], path, kind)
+    checked = header["version"] >= kind.checked_since
+    expected = checksum_of(members).encode() if checked else None
     if members.get(CHECKSUM) != expected:
         raise ValueError(
             f"{path} was changed or damaged after it was saved: its checksum does not match what "
             "it holds; copy or save it again."
         )
     return header, {
-        _stem(name): _read_array(data, name, path)
+        _stem(name): _read_array(data, name, path, kind)
         for name, data in members.items()
         if _is_array(name)
     }
@@ -141,7 +163,7 @@ def _check_size(info: zipfile.ZipInfo, size: int) -> None:
         raise zipfile.BadZipFile(f"it has a member {info.filename!r}, which belongs to no model")
 
 
-def _read_header(data: bytes, path: Path) -> dict[str, Any]:
+def _read_header(data: bytes, path: Path, kind: FileKind) -> dict[str, Any]:
     objects = itertools.count(1)
 
     def count(entries: dict[str, Any]) -> dict[str, Any]:
@@ -153,18 +175,18 @@ def _read_header(data: bytes, path: Path) -> dict[str, Any]:
         header = json.loads(data.decode(), object_hook=count)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} has an unreadable header ({error}); it is damaged.") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is not an inferostatic model file: its header says otherwise.")
+    if not isinstance(header, dict) or header.get("format") != kind.format:
+        raise ValueError(f"{path} is not an inferostatic {kind.words}: its header says otherwise.")
     version = header.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
+    if type(version) is not int or not 1 <= version <= kind.version:
         raise ValueError(
-            f"{path} has format version {version}; this inferostatic reads up to {VERSION}. Update "
-            "inferostatic."
+            f"{path} has format version {version}; this inferostatic reads up to {kind.version}. "
+            "Update inferostatic."
         )
     return header
 
 
-def _read_array(data: bytes, name: str, path: Path) -> np.ndarray:
+def _read_array(data: bytes, name: str, path: Path, kind: FileKind) -> np.ndarray:
     """The array, whose size is compared with its shape before it is made."""
     stream = io.BytesIO(data)
     try:
@@ -179,7 +201,7 @@ def _read_array(data: bytes, name: str, path: Path) -> np.ndarray:
         return flat.astype(dtype.newbyteorder("=")).reshape(shape, order="F" if fortran else "C")
     except Exception as error:  # whatever NumPy makes of noise
         raise ValueError(
-            f"{path} is not a complete inferostatic model file: the array {name} cannot be read "
+            f"{path} is not a complete inferostatic {kind.words}: the array {name} cannot be read "
             f"({error}). Copy or save it again."
         ) from error
 

@@ -986,8 +986,16 @@ def fit_targets() -> list[Target]:
             method=method,
             members=count(1),
             start=thing(None),
+            checkpoint=Argument(None, "path"),
             seed=SEED,
             **fixed,
+        ),
+        target(
+            "Checkpoint",
+            ist.Checkpoint,
+            path=Argument(folder() / "kept", "path", frozenset({"text", "digits", "path"})),
+            minutes=number(1.0),
+            epochs=count(2, "None"),
         ),
         target(
             "fit with an activation",
@@ -1008,6 +1016,7 @@ def fit_targets() -> list[Target]:
             events=thing(few),
             method=method,
             folds=count(2),
+            checkpoint=Argument(None, "path"),
             seed=SEED,
             network=ist.MLP((4,)),
             training=TRAINING,
@@ -1222,7 +1231,12 @@ def inference_targets() -> list[Target]:
         target("ConfidenceSet.p_value_at", found_set.p_value_at, theta=vector([0.5])),
         target("ConfidenceSet.contains", found_set.contains, theta=vector([0.5]), level=level),
         target(
-            "Neyman", ist.Neyman, simulator=simulating(), toys=count(50), pool=count(1000, "None")
+            "Neyman",
+            ist.Neyman,
+            simulator=simulating(),
+            toys=count(50),
+            pool=count(1000, "None"),
+            checkpoint=Argument(None, "path", frozenset({"text", "digits", "path"})),
         ),
         target(
             "confidence_set by Neyman",
@@ -1289,6 +1303,7 @@ def inference_targets() -> list[Target]:
             events=thing(calibration),
             simulator=thing(None),
             seed=thing(None),
+            checkpoint=Argument(None, "path"),
             progress_bar=BAR,
         ),
         target(
@@ -1377,6 +1392,7 @@ def inference_targets() -> list[Target]:
             reweighting=thing(REWEIGHTING),
             x=data(SIMULATED + 0.1),
             weight=data(np.ones(400), "None"),
+            checkpoint=Argument(None, "path"),
             seed=SEED,
         ),
         target(
@@ -1465,6 +1481,7 @@ def check_targets() -> list[Target]:
             heavy=True,
             most_events=count(100),
             candidates=count(50),
+            checkpoint=Argument(None, "path"),
             progress_bar=BAR,
             **both,
         ),

@@ -3,6 +3,8 @@
 import dataclasses
 import warnings
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy import stats
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet
+from inferostatic.checks import closure as closure_module
 from inferostatic.checks.boosted_trees import TREES, train_trees
 from inferostatic.checks.closure import Closure, closure
 from inferostatic.checks.two_samples import area_under_curve, kolmogorov_smirnov
@@ -276,3 +279,28 @@ def test_trees_survive_constant_columns_and_negative_weights() -> None:
     score = train_trees(x, label, weight, silent)(x)
     assert np.isfinite(score).all()
     assert area_under_curve(score[:2000], np.ones(2000), score[2000:], np.ones(2000)).value > 0.6
+
+
+def test_an_interrupted_test_goes_on_to_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = reweighted(500), dirichlet(500, TO, 2)
+    trained = [0]
+
+    def train(x: np.ndarray, *_: Any) -> Any:
+        trained[0] += 1
+        if trained[0] == 4 + 3:
+            raise KeyboardInterrupt
+        return lambda other: other @ x.mean(axis=0)
+
+    monkeypatch.setattr(closure_module, "train_trees", train)
+    whole = closure(*pair, seed=3)
+    with pytest.raises(KeyboardInterrupt):
+        closure(*pair, checkpoint=tmp_path, seed=3)
+    found = closure(*pair, checkpoint=tmp_path, seed=3)
+    assert trained == [4 + 3 + 2]
+    assert (found.auc, found.auc_error) == (whole.auc, whole.auc_error)
+    before = whole.unweighted_auc, whole.unweighted_auc_error
+    assert (found.unweighted_auc, found.unweighted_auc_error) == before
+    with pytest.raises(ValueError, match="other seed: 3 before, 4 now"):
+        closure(*pair, checkpoint=tmp_path, seed=4)

@@ -1,5 +1,7 @@
 """SBC, TARP and expected coverage: uniform ranks for the truth, with any number of candidates."""
 
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from exact_estimators import as_direct, exact_dirichlet, exact_normal
 from inferostatic.checks.coverage import coverage
 from inferostatic.checks.finding import uniform_p_value
 
+#: The function has the name of its module.
+coverage_module: Any = import_module("inferostatic.checks.coverage")
 EXACT = exact_dirichlet(low=0.5, high=5.0)
 
 
@@ -126,3 +130,27 @@ def test_uniform_counts_have_the_p_value_of_pearson() -> None:
 def test_a_potential_is_needed(events: ist.Events) -> None:
     with pytest.raises(TypeError, match=r"coverage needs ist.Estimator; got RatioEstimator"):
         coverage(as_direct(ist.RatioEstimator, EXACT), events)  # pyright: ignore
+
+
+def test_an_interrupted_study_goes_on_to_the_same_numbers(
+    events: ist.Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"most_events": 300, "candidates": 640, "seed": 3}
+    whole = coverage(EXACT, events, **options)
+    real, made = coverage_module._Ranking, [0]
+
+    def rank(*arguments: Any) -> Any:
+        made[0] += 1
+        if made[0] == 20:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(coverage_module, "_Ranking", rank)
+    with pytest.raises(KeyboardInterrupt):
+        coverage(EXACT, events, checkpoint=tmp_path, **options)
+    found = coverage(EXACT, events, checkpoint=tmp_path, **options)
+    assert made[0] == 30 + 2 + 1  # all groups of ten events, two trials, and the one that failed
+    for name in ("ranks", "tarp", "density_ranks", "mean"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    with pytest.raises(ValueError, match="other candidates: 640 before, 641 now"):
+        coverage(EXACT, events, checkpoint=tmp_path, **(options | {"candidates": 641}))

@@ -15,7 +15,14 @@ from inferostatic.learning.defaults.trials import (
     describe_choice,
     find_first_within_error,
 )
-from inferostatic.learning.defaults.weight_decay import FEWER_SHRINKS, SHRINKS, set_shrink
+from inferostatic.learning.defaults.weight_decay import (
+    FEWER_SHRINKS,
+    PREFERRED,
+    STRONGEST,
+    WEAKER,
+    WEAKEST,
+    set_shrink,
+)
 from inferostatic.learning.training.best_epoch import is_clearly_better
 from inferostatic.learning.training.options import count_steps
 
@@ -44,7 +51,8 @@ def test_features_that_hide_the_data_are_not_chosen(estimator: ist.Estimator) ->
 
 
 def test_the_decay_is_one_of_those_tried(estimator: ist.Estimator) -> None:
-    tried = [set_shrink(estimator.training, shrink, 2700).weight_decay for shrink in SHRINKS]
+    shrinks = (STRONGEST, PREFERRED, WEAKER, WEAKEST)
+    tried = [set_shrink(estimator.training, shrink, 2700).weight_decay for shrink in shrinks]
     assert estimator.training.weight_decay in tried
 
 
@@ -82,15 +90,28 @@ def test_what_was_given_is_not_tried(events: ist.Events) -> None:
     assert fitted.training.weight_decay == 0.01
 
 
-def test_networks_as_good_as_the_best_are_the_ensemble(
-    events: ist.Events, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("sharp", "within", "members"),
+    [
+        (1e9, 1e9, "e^2.3, e^2.3"),
+        (1e9, -1e9, "e^4, e^2.3, e^2.3"),
+        (-1e9, 1e9, "e^0.15, e^0.15"),
+        (-1e9, -1e9, "e^0.6, e^0.15, e^0.15"),
+    ],
+)
+def test_the_better_decay_and_its_neighbour_are_the_ensemble(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch, sharp: float, within: float, members: str
 ) -> None:
-    monkeypatch.setattr(weight_decay, "WITHIN", 1e9)
-    monkeypatch.setattr(weight_decay, "HOPELESS", 1e9)
+    """Two networks with the preferred or the weakest decay, and one next to it if it is better."""
+    monkeypatch.setattr(weight_decay, "SHARP", sharp)
+    monkeypatch.setattr(weight_decay, "WITHIN", within)
     fitted: Any = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
-    assert fitted.members == len(SHRINKS)
-    assert fitted.history.train_loss.shape == (6, len(SHRINKS))
-    assert "so all of these are members" in fitted.history.choices[1]
+    assert f"; members are {members} (" in fitted.history.choices[1]
+    assert fitted.members == len(members.split())
+    assert fitted.history.train_loss.shape == (6, fitted.members)
+    shrink = float(members.split(",")[0].removeprefix("e^"))
+    expected = set_shrink(fitted.training, shrink, len(events) * 9 // 10).weight_decay
+    assert fitted.training.weight_decay == pytest.approx(expected)
     # Each began elsewhere.
     first, *others = np.asarray(fitted.model.network.layers[1].weight)
     assert all(np.abs(first - other).max() > 0.01 for other in others)
@@ -110,7 +131,7 @@ def test_many_events_are_tried_shortly(events: ist.Events, monkeypatch: pytest.M
     features, decay = fitted.history.choices
     assert "(500 events, 1 epochs each," in features
     assert decay.startswith("weight decay: ")
-    assert fitted.members == 1
+    assert fitted.members == 2
     assert len(fitted.history.train_loss) == 6
 
 
@@ -161,7 +182,7 @@ def test_the_display_counts_the_steps_that_are_made(
     fitted = ist.fit(events, network=NETWORK, training=training, seed=1)
     whole = count_steps(fitted.training, 2700)
     features = 0.125 if most > len(events) else 0.05  # 5 and 2 of 40 epochs
-    decays = 4 if most > len(events) else 1 + 2 * 0.25
+    decays = 4 if most > len(events) else 2 + 2 * 0.25
     assert sum(made) == round((3 * features + decays) * whole)
     unused = 0 if most > len(events) else 0.25  # two towers, which do not stand in for this network
     assert planned == [sum(made) + round(unused * whole)]
@@ -186,17 +207,6 @@ def test_the_kind_of_network_is_chosen_by_many_events(width: float, towers: bool
     fitted: Any = ist.fit(events, training=training, seed=1)
     assert isinstance(fitted.architecture.network, ist.TwoTower) == towers
     assert fitted.history.choices[1].startswith("network and weight decay: ")
-
-
-def test_a_decay_that_only_becomes_worse_ends_the_trials(
-    events: ist.Events, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(weight_decay, "HOPELESS", -1e9)
-    fitted = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
-    assert fitted.members >= 3
-    assert "2 more members with shrinking by e^" in fitted.history.choices[1]
-    assert "e^2.3" in fitted.history.choices[1]
-    assert "e^0.6" not in fitted.history.choices[1]
 
 
 def test_too_few_held_out_events_decide_nothing(events: ist.Events) -> None:

@@ -83,9 +83,10 @@ def test_effort_is_more_work() -> None:
     assert steps == sorted(steps)
     assert steps[0] / steps[2] == pytest.approx(np.sqrt(0.1), rel=0.05)
     assert steps[4] / steps[2] == pytest.approx(2, rel=0.05)
-    members = [choose_members(ist.Training(effort=effort)) for effort in efforts]
-    assert members == sorted(members)
-    assert members[2] == 1 < members[-1]
+    for tried, default in ((False, 1), (True, 2)):
+        members = [choose_members(ist.Training(effort=effort), tried=tried) for effort in efforts]
+        assert members == sorted(members)
+        assert members[2] == default < members[-1]
     assert not wants_trials(ist.Training(effort=0.1))
     assert wants_trials(ist.Training(effort=0.1, choose=True))
     with pytest.raises(ValueError, match="effort must be a finite number above 0"):

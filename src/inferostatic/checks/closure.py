@@ -7,9 +7,12 @@ distribution functions are compared.
 """
 
 import dataclasses
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from ..checkpoint import AbstractSavedWork, CheckpointChoice, Step, open_checkpoint
+from ..fingerprint import identify
 from ..inference.arguments import as_weight
 from ..inference.observables.reweight import Reweighting
 from ..inputs import Input, as_rows, as_seed, column_names, kind_of, require_finite, require_order
@@ -100,7 +103,12 @@ class Closure:
 
 
 def closure(
-    reweighting: Reweighting, x: Input, *, weight: Input | None = None, seed: int
+    reweighting: Reweighting,
+    x: Input,
+    *,
+    weight: Input | None = None,
+    checkpoint: CheckpointChoice = None,
+    seed: int,
 ) -> Closure:
     """Compare reweighted events with events simulated directly at the θ they should stand for.
 
@@ -108,6 +116,8 @@ def closure(
         reweighting: what `reweight` returned.
         x: events simulated at its θ_to, shape (m, D).
         weight: of these events, of either sign.
+        checkpoint: a folder, or `ist.Checkpoint(path, minutes=…)`, in which the areas of the
+            classifiers are kept: the same call goes on where it stopped, to the same numbers.
         seed: of the division into halves.
     """
     if not isinstance(reweighting, Reweighting):
@@ -131,10 +141,26 @@ def closure(
     both = np.concatenate([reweighting.x, direct])
     label = np.repeat([0.0, 1.0], [len(reweighting.x), len(direct)])
     half = _assign_halves(label, as_seed(seed))
-    with progress("closure", 4 * TREES) as advance:
+    parts = {
+        "reweighted events": (reweighting.x, reweighting.weight, reweighting.input_weight),
+        "direct events": (direct, direct_weight),
+        "seed": seed,
+    }
+    opened = open_checkpoint(checkpoint, "closure test", lambda: identify(parts))
+    with opened as saved, progress("closure", 4 * TREES) as advance:
+        weights = {"after": reweighting.weight, "before": reweighting.input_weight}
         after, before = (
-            _cross_validate(both, label, np.concatenate([own, direct_weight]), half, advance)
-            for own in (reweighting.weight, reweighting.input_weight)
+            _combine(
+                _recall_area(
+                    saved,
+                    f"{name}-{number}",
+                    lambda number=number, own=own: _test_half(
+                        both, label, np.concatenate([own, direct_weight]), half == number, advance
+                    ),
+                )
+                for number in (0, 1)
+            )
+            for name, own in weights.items()
         )
     tests = [
         kolmogorov_smirnov(one, reweighting.weight, other, direct_weight)
@@ -163,19 +189,31 @@ def _assign_halves(label: np.ndarray, seed: int) -> np.ndarray:
     return half
 
 
-def _cross_validate(
-    x: np.ndarray, label: np.ndarray, weight: np.ndarray, half: np.ndarray, advance: Advance
+def _recall_area(saved: AbstractSavedWork, key: str, find: Callable[[], Area]) -> Area:
+    """The area that an earlier process found, or a new one."""
+    found = saved.recall(key)
+    if found is not None:
+        return Area(**found.values)
+    area = find()
+    saved.keep(key, lambda: Step(dataclasses.asdict(area), {}))
+    return area
+
+
+def _test_half(
+    x: np.ndarray, label: np.ndarray, weight: np.ndarray, training: np.ndarray, advance: Advance
 ) -> Area:
-    """The mean of the areas on each half, by a classifier trained on the other."""
-    areas = []
-    for number in (0, 1):
-        training, test = half == number, half != number
-        if any(weight[training & (label == k)].sum() <= 0 for k in (0.0, 1.0)):
-            raise ValueError("negative weights prevail in half of the events; give more events.")
-        trees = train_trees(x[training], label[training], weight[training], advance)
-        score, own = trees(x[test]), weight[test]
-        zero, one = label[test] == 0, label[test] == 1
-        areas.append(area_under_curve(score[zero], own[zero], score[one], own[one]))
+    """The area on one half, by a classifier trained on the other."""
+    if any(weight[training & (label == k)].sum() <= 0 for k in (0.0, 1.0)):
+        raise ValueError("negative weights prevail in half of the events; give more events.")
+    trees = train_trees(x[training], label[training], weight[training], advance)
+    test = ~training
+    score, own = trees(x[test]), weight[test]
+    zero, one = label[test] == 0, label[test] == 1
+    return area_under_curve(score[zero], own[zero], score[one], own[one])
+
+
+def _combine(areas: Iterable[Area]) -> Area:
+    """The mean of the areas on each half."""
     first, second = areas
     # Not √(e₁² + e₂²)/2. Where there is nothing to learn, each classifier learns the noise d of its
     # own half, and both areas measure the same product d₁·d₂: their errors add up.

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from ..checkpoint import AbstractSavedWork, CheckpointChoice, NotSaved, Step, open_checkpoint
 from ..estimator.estimator import Estimator
 from ..events.events import Events
+from ..fingerprint import identify
 from ..inputs import as_count, as_seed, warn_user
 from ..progress import progress
 from ..streams import Purpose, Stream
@@ -113,6 +115,7 @@ def coverage(
     most_events: int = DEFAULT_EVENTS,
     candidates: int = DEFAULT_CANDIDATES,
     seed: int = 0,
+    checkpoint: CheckpointChoice = None,
     progress_bar: bool | None = None,
 ) -> Coverage:
     """Test the posteriors of single validation events, under the prior that their θ follow.
@@ -123,6 +126,8 @@ def coverage(
         most_events: number of events used, at most.
         candidates: other θ for each event; eight times as many where few of them count.
         seed: of the candidates and of the choice of events.
+        checkpoint: a folder, or `ist.Checkpoint(path, minutes=…)`, in which ranks are kept: the
+            same call goes on where it stopped, to the same numbers.
         progress_bar: force the display on or off.
     """
     most = as_count(most_events, "most_events", least=FEWEST_EVENTS)
@@ -130,9 +135,17 @@ def coverage(
         estimator, events, check="coverage", kinds=(Estimator,), most=most, seed=seed
     )
     count = as_count(candidates, "candidates")
-    return compute_coverage(
-        estimator, selected, candidates=count, seed=seed, progress_bar=progress_bar
-    )
+    parts = {"estimator": estimator, "events": events, "most_events": most}
+    parts |= {"candidates": count, "seed": seed}
+    with open_checkpoint(checkpoint, "coverage study", lambda: identify(parts)) as saved:
+        return compute_coverage(
+            estimator,
+            selected,
+            candidates=count,
+            seed=seed,
+            progress_bar=progress_bar,
+            saved=saved,
+        )
 
 
 def compute_coverage(
@@ -142,6 +155,7 @@ def compute_coverage(
     candidates: int = DEFAULT_CANDIDATES,
     seed: int,
     progress_bar: bool | None = None,
+    saved: AbstractSavedWork | None = None,
 ) -> Coverage:
     """The tests on events that are already selected, all of them."""
     count, candidates_of = candidates, Stream(as_seed(seed), Purpose.CANDIDATES)
@@ -155,11 +169,17 @@ def compute_coverage(
     # References of TARP may be any points that are independent of the truth.
     references = events.draw_candidates(len(events.x), Stream(seed, Purpose.REFERENCES))
     rng = Stream(seed, Purpose.RANKS).generator()
-    parts = []
+    parts, saved = [], NotSaved() if saved is None else saved
     with progress("ranking θ among candidates", len(events.x), show=progress_bar) as advance:
         for start, theta in zip(starts, drawn.reshape(len(starts), count, -1), strict=True):
             rows = slice(start, min(start + size, len(events.x)))
-            parts.append(_Ranking(estimator, events, rows, theta).ranks(references[rows], rng))
+            # For every quantity that is ranked, whether or not these ranks are known already.
+            ties = rng.random((theta.shape[1] + 2, rows.stop - rows.start))
+            found = _recall_ranks(saved, start)
+            if found is None:
+                found = _Ranking(estimator, events, rows, theta).ranks(references[rows], ties)
+                _keep_ranks(saved, start, found)
+            parts.append(found)
             advance(rows.stop - rows.start)
     ranks = _Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     if np.median(ranks.effective) < FEWEST_CANDIDATES:
@@ -181,6 +201,16 @@ class _Ranks(NamedTuple):
     effective: np.ndarray
 
 
+def _recall_ranks(saved: AbstractSavedWork, start: int) -> _Ranks | None:
+    """Of the events from a row on, as an earlier process found them."""
+    found = saved.recall(f"ranks-{start:07d}")
+    return None if found is None else _Ranks(*(found.arrays[name] for name in _Ranks._fields))
+
+
+def _keep_ranks(saved: AbstractSavedWork, start: int, found: _Ranks) -> None:
+    saved.keep(f"ranks-{start:07d}", lambda: Step({}, found._asdict()))
+
+
 class _Ranking:
     """Some events and the candidates that they share, with the probability of each θ."""
 
@@ -199,23 +229,24 @@ class _Ranking:
         #: The truth first, shape (events, 1 + candidates, d).
         self.theta = np.concatenate([theta[:, None], others], axis=1)
 
-    def ranks(self, references: np.ndarray, rng: np.random.Generator) -> _Ranks:
+    def ranks(self, references: np.ndarray, ties: np.ndarray) -> _Ranks:
+        """Their ranks; `ties` are uniform numbers for each quantity that is ranked."""
         away = (self.theta - references[:, None]) / self.scale
         parameters = np.moveaxis(self.theta, 2, 0)
         return _Ranks(
-            parameters=np.stack([self._rank(values, rng) for values in parameters], axis=1),
-            distance=self._rank(np.square(away).sum(axis=2), rng),
-            density=self._rank(-self.density, rng),
+            parameters=np.stack(list(map(self._rank, parameters, ties)), axis=1),
+            distance=self._rank(np.square(away).sum(axis=2), ties[-2]),
+            density=self._rank(-self.density, ties[-1]),
             # The truth is among those that the mean is taken of, as every candidate is.
             mean=np.einsum("nm,nmd->nd", self.probability, self.theta),
             effective=self.effective,
         )
 
-    def _rank(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _rank(self, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
         """Probability below the first column, and a random part of that which is equal to it."""
         below = np.sum(self.probability * (values < values[:, :1]), axis=1)
         equal = np.sum(self.probability * (values == values[:, :1]), axis=1)
-        return below + rng.random(len(values)) * equal
+        return below + ties * equal
 
 
 def _log_prior(events: ValidationEvents, theta: np.ndarray, candidates: np.ndarray) -> np.ndarray:

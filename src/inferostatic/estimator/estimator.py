@@ -135,6 +135,11 @@ class AbstractEstimator:
             raise ValueError(f"cannot save this estimator to {path}: {error}.") from error
         write_archive(path, *self.described())
 
+    def checkpoint_identity(self) -> object:
+        """What checkpoints compare: all but how it was trained, which took its own time."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {k: value for k, value in fields.items() if k not in ("history", "training")}
+
     def described(
         self, users: dict[str, UserObject] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -150,6 +155,7 @@ class AbstractEstimator:
             "stopped": self.history.stopped,
             "warnings": self.history.warnings,
             "choices": self.history.choices,
+            "resumed": self.history.resumed,
             "centring": describe(getattr(self.model, "centring", None), users),
         }
         header |= {name: describe(getattr(self, name), users) for name in RECORDS}

@@ -24,6 +24,8 @@ class History:
         stopped: why training stopped, in words.
         warnings: remarks made during training.
         choices: what was chosen by validation loss before training, in words.
+        resumed: whether the fit went on from a checkpoint; seconds are those of the epochs as they
+            were first made.
     """
 
     train_loss: np.ndarray
@@ -33,6 +35,7 @@ class History:
     stopped: str
     warnings: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    resumed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -161,6 +161,7 @@ def _read_estimator(
         stopped=header["stopped"],
         warnings=_remarks(header["warnings"]),
         choices=_remarks(header.get("choices", [])),
+        resumed=header.get("resumed", False) is True,
     )
     # A user's own network may need values to be built, which ours never do.
     values = bool(absent_names(header["architecture"]))

@@ -13,6 +13,7 @@ from ..inputs import (
     as_floats,
     as_names,
     as_rows,
+    as_text,
     bad_rows,
     column_names,
     kind_of,
@@ -85,6 +86,8 @@ class Events:
     prior: AbstractPrior | None
     x_names: tuple[str, ...]
     theta_names: tuple[str, ...]
+    #: A text that stands for all arrays, where whoever made them knows one: see `identified`.
+    identity: str | None = None
 
     def __init__(
         self,
@@ -191,6 +194,28 @@ class Events:
             x_names=self.x_names,
             theta_names=self.theta_names,
         )
+
+    def identified(self, identity: str) -> "Events":
+        """The same events with a text that no others have, such as the checksum of a store.
+
+        A checkpoint compares it in place of the arrays, which need not be read for that.
+        """
+        copied = object.__new__(Events)
+        copied.__dict__.update(self.__dict__, identity=as_text(identity, "identity"))
+        return copied
+
+    def checkpoint_identity(self) -> dict[str, object]:
+        """What the checkpoint of a fit to these events is compared by."""
+        arrays = {"x": self.x, "theta": self.theta, "weight": self.weight}
+        if self.identity is not None:
+            arrays = {"identity": self.identity}
+        latent = {} if self.identity is not None else dict(self.latent)
+        return {
+            **arrays,
+            "latent": (sorted(self.latent), latent, self.latent.joint),
+            "prior": self.prior,
+            "names": (self.x_names, self.theta_names),
+        }
 
     def __iter__(self) -> Iterator[object]:
         """Refuse: looping over events in Python is never what is wanted."""

@@ -18,6 +18,7 @@ from .engines.engine import AbstractEngine, InProcess, OnEngine
 from .engines.failures import find_successes
 from .events import Events
 from .latent import JointDensity, Latent
+from .saved_tasks import SavedTasks
 from .store.production import fill_store, open_share
 from .store.store import Store
 from .tasks import BlockTasks, JoinedOutput
@@ -158,9 +159,10 @@ def simulate_at(
     *,
     x_names: Sequence[str],
     progress_bar: bool | None = None,
+    saved: SavedTasks | None = None,
 ) -> np.ndarray:
     """One event for each row of `theta`, with the columns of an estimator, `x_names`."""
-    return _run(simulator, theta, stream, x_names=x_names, progress_bar=progress_bar).x
+    return _run(simulator, theta, stream, x_names=x_names, progress_bar=progress_bar, saved=saved).x
 
 
 def simulate_first(
@@ -185,6 +187,7 @@ def _run(
     asked_because: str = "",
     any_value: bool = False,
     progress_bar: bool | None,
+    saved: SavedTasks | None = None,
 ) -> SimulatorOutput:
     """One event for each row of `theta`, in blocks with their own random streams."""
     require_simulator(simulator)
@@ -205,8 +208,10 @@ def _run(
     )
     watch = Watch(len(theta), in_process=isinstance(bound.engine, InProcess), show=progress_bar)
     joined, first = JoinedOutput(len(theta)), None
+    engine = bound.engine
+    results = engine.run(tasks.function, tasks) if saved is None else saved.run(engine, tasks)
     with progress("simulating", len(theta), show=progress_bar) as advance:
-        for index, made in bound.engine.run(tasks.function, tasks):
+        for index, made in results:
             if first is not None:
                 require_same_columns(first, made, tasks.rows(index).start)
             elif expected is not None:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from ..checkpoint import NotSaved
 from ..estimator.estimator import AbstractEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of
@@ -17,17 +18,19 @@ from .defaults.sizes import choose_network_size
 from .draw import Records
 from .methods import KCE, AbstractMethod
 from .training.options import Training
+from .training.saved_training import Story
 
 
 @dataclasses.dataclass(frozen=True)
 class FitOptions:
-    """The arguments of `fit` besides the events and the method."""
+    """The arguments of `fit` besides the events and the method; `story` is for its checkpoint."""
 
     network: Any
     members: int | None
     training: Training
     start: AbstractEstimator | None
     seed: int
+    story: Story = dataclasses.field(default_factory=lambda: Story(NotSaved()))
 
 
 def check_options(

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checkpoint import CheckpointChoice, as_checkpoint, make_folder
 from ..events.events import Events
 from ..inputs import as_count, as_seed, kind_of
 from ..streams import Purpose, Stream
@@ -18,6 +19,7 @@ def cross_fit(
     method: Any = None,  # noqa: ANN401
     *,
     folds: int = 4,
+    checkpoint: CheckpointChoice = None,
     seed: int,
     **options: Any,  # noqa: ANN401
 ) -> tuple[list[Any], list[Events]]:
@@ -30,6 +32,7 @@ def cross_fit(
         events: to be used for both.
         method: of `fit`.
         folds: number of parts and estimators.
+        checkpoint: that of `fit`, with a folder for each estimator inside.
         seed: of the parts and of the training.
         **options: further arguments of `fit`.
 
@@ -48,10 +51,14 @@ def cross_fit(
     stream = Stream(as_seed(seed), Purpose.CROSS_FIT)
     order = stream.generator(0).permutation(len(events))
     parts = [np.sort(part) for part in np.array_split(order, folds)]
+    kept = as_checkpoint(checkpoint)
+    if kept is not None:
+        make_folder(kept.path)
     estimators, held_out = [], []
     for number, (part, own) in enumerate(zip(parts, stream.block(1).seeds(folds), strict=True)):
         others = np.sort(np.concatenate(parts[:number] + parts[number + 1 :]))
-        estimator = fit(events[others], method, seed=own, **options)
+        inside = None if kept is None else kept.part(f"fold-{number}")
+        estimator = fit(events[others], method, checkpoint=inside, seed=own, **options)
         # The events that are left out tell more of its bias than those that `fit` keeps back.
         estimators.append(measure_on_rows(estimator, events, part))
         held_out.append(events[part])

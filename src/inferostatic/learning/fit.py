@@ -1,7 +1,9 @@
 """`fit`: from events or records to an estimator; `train_estimator` has the steps."""
 
+import dataclasses
 from typing import Required, TypedDict, Unpack, overload
 
+from ..checkpoint import CheckpointChoice, open_checkpoint
 from ..estimator.density import DensityEstimator
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..estimator.matrix_element import MatrixElement
@@ -20,8 +22,10 @@ from .arguments import check_events, check_options
 from .draw import Records
 from .matrix_element import fit_matrix_element
 from .methods import AbstractMethod
+from .saved_fit import identify_fit, keep_estimator, recall_estimator
 from .train_estimator import train_estimator
 from .training.options import Training
+from .training.saved_training import Story
 
 
 class _More(TypedDict, total=False):
@@ -30,6 +34,7 @@ class _More(TypedDict, total=False):
     members: int | None
     training: Training | None
     start: AbstractEstimator | None
+    checkpoint: CheckpointChoice
     seed: Required[int]
 
 
@@ -71,6 +76,7 @@ def fit(
     members: int | None = None,
     training: Training | None = None,
     start: AbstractEstimator | None = None,
+    checkpoint: CheckpointChoice = None,
     seed: int,
 ) -> AbstractEstimator | MatrixElement:
     """Train a model.
@@ -90,14 +96,28 @@ def fit(
         network: a network such as `ist.MLP((32, 32))` for a potential, or an architecture:
             `ist.Potential(…)`, `ist.Flow(…)`, `ist.DirectScore(…)`, `ist.DirectRatio(…)`. Methods
             that learn a density train `ist.Flow()` by default.
-        members: networks trained side by side and averaged. By default three for up to 15,000
-            events; one for more, or where `training` gives the number of epochs.
+        members: networks trained side by side and averaged. By default two, or three where
+            trials for up to 15,000 events say so; one where `training` gives the number of epochs.
         training: its settings, `ist.Training(epochs=…, …)`.
         start: continue from this estimator's weights, by default with its method.
+        checkpoint: a folder in which the fit is kept, or `ist.Checkpoint(path, minutes=…)`. Every
+            minute, when a training ends, on Ctrl-C and on SIGTERM all that was done is saved
+            there. The same call, after the process ended for whatever reason, goes on from there,
+            to the same weights bit by bit; after the end it returns the estimator at once. The
+            checkpoint of other events, settings, versions or devices is refused.
         seed: everything random follows from it; the same seed gives the same weights.
     """
     check_events(events)
     options = check_options(network, members, training, start, seed)
-    if isinstance(method, MEM):
-        return fit_matrix_element(events, method, options)
-    return train_estimator(events, method, options)
+    with open_checkpoint(checkpoint, "fit", lambda: identify_fit(events, method, options)) as saved:
+        finished = recall_estimator(saved)
+        if finished is not None:
+            return finished
+        options = dataclasses.replace(options, story=Story(saved))
+        if isinstance(method, MEM):
+            estimator = fit_matrix_element(events, method, options)
+        else:
+            estimator = train_estimator(events, method, options)
+        if checkpoint is not None:
+            keep_estimator(saved, estimator)
+        return estimator

@@ -85,7 +85,7 @@ def train_estimator(
     architecture = _resolve_architecture(events, choice.method, len(dataset), options)
     test = choose_test_rows(events, architecture, options.training)
     split = dataset.split(options.training.validation_fraction, options.seed, test)
-    problem = LearningProblem(choice.method, dataset, split, options.seed)
+    problem = LearningProblem(choice.method, dataset, split, options.seed, story=options.story)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
     steps = count_planned_steps(problem, architecture, options.training, options.members)
     with progress("fit", steps, show=options.training.progress_bar) as advance:
@@ -95,6 +95,7 @@ def train_estimator(
     history = dataclasses.replace(
         trained.history,
         choices=(*choice.reasons, *defaults.reasons),
+        resumed=options.story.saved.resumed,
         warnings=(*warnings, *trained.history.warnings),
     )
     trained = dataclasses.replace(trained, history=history)
@@ -167,12 +168,14 @@ def _train(problem: LearningProblem, defaults: Defaults, options: FitOptions) ->
     initial = _initialise(problem, defaults, options)
     weights = initial.weights
     template, shapes = initial.template, initial.shapes
+    stage = problem.story.begin_stage("members")
 
     def train(problem: LearningProblem, rows: slice = slice(None)) -> TrainedModel:
         decay = None
         if training.weight_decay:
             decay = jnp.full(len(weights[rows]), training.weight_decay, jnp.float32)
-        task = problem.build_task(template, [shapes.x_features], training, decay)
+        place = stage.place(rows)
+        task = problem.build_task(template, [shapes.x_features], training, decay, place)
         if rows.start in (None, 0):
             check_targets(task)
         result = train_members(task, weights[rows])

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import interpolate, optimize, stats
 
 import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal, gaussian
@@ -273,6 +273,50 @@ def test_p_values_between_toys_at_few_points(monkeypatch):
     monkeypatch.setattr(grids, "AXIS_POINTS", {2: 3})
     again = confidence_set(MEANS, x, method, seed=3)
     assert not any("toys were made at" in note for note in again.notes)
+
+
+def widening(theta, rng):
+    """Normal, but wider than the potential knows, and the more so the larger the first mean."""
+    return theta + (1.5 + 0.5 * theta[:, :1]) * rng.normal(size=theta.shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("estimator", "sets"), [(MEAN, 300), (MEANS, 100)])
+def test_sets_on_the_default_grid_cover(estimator, sets, monkeypatch):
+    """p-values between toys at few points: that of the true θ is uniform.
+
+    The potential is that of unit variance, so q = n|x̄ − θ|² is s(θ)²χ² with s = 1.5 + θ₀/2, and
+    changes by a factor of about two over the grid.
+    """
+    monkeypatch.setattr(neyman, "LATTICE_PAYS", 0)
+    dim, n, toys = len(estimator.theta_names), 60, 200
+    theta = np.array([0.3, -0.1])[:dim]
+    rng, scale = np.random.default_rng(12), 1.5 + 0.5 * theta[0]
+    p_values, exact, interpolated, inside = np.empty(sets), np.empty(sets), 0, np.zeros(sets, bool)
+    for i in range(sets):
+        x = widening(np.tile(theta, (n, 1)), rng)
+        method = ist.Neyman(widening, toys=toys)
+        found = confidence_set(estimator, x, method, seed=i, progress_bar=False)
+        interpolated += any("p-values interpolated" in note for note in found.notes)
+        q = n * np.sum((x.mean(axis=0) - theta) ** 2)
+        exact[i] = stats.chi2.sf(q / scale**2, dim)
+        assert found.axes is not None
+        lattice_values = found.p_value.reshape([len(axis) for axis in found.axes])
+        at = interpolate.RegularGridInterpolator(
+            found.axes, lattice_values, bounds_error=False, fill_value=0.0
+        )
+        p_values[i] = at(theta)[0]
+        low, high = found.hull(0.95).T
+        inside[i] = np.all((low <= theta) & (theta <= high))
+    assert interpolated > 0.9 * sets
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    for level in (0.68, 0.95):
+        error = np.sqrt(level * (1 - level) / sets)
+        assert abs(np.mean(p_values > 1 - level) - level) < 3 * error
+    if dim == 1:
+        assert abs(inside.mean() - 0.95) < 3 * np.sqrt(0.95 * 0.05 / sets)
+    # Each is known as well as the toys allow: 0.035 at 0.5.
+    assert np.sqrt(np.mean((p_values - exact) ** 2)) < 0.04
 
 
 def test_weights_of_linear_interpolation():

@@ -253,7 +253,8 @@ def open_events(
     stored = manifest.joint
     found = joint if joint is not None or stored is None else restore(stored)
     source = CachedSource(folder, manifest, n, found if isinstance(found, AbstractJoint) else None)
-    return name_events(source, manifest, prior)
+    # The content follows from the manifest, so a checkpoint need not read all of it.
+    return name_events(source, manifest, prior).identified(f"store {manifest.identity}, {n}")
 
 
 def name_events(source: Any, manifest: Manifest, prior: AbstractPrior | None) -> Events:  # noqa: ANN401

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ...checkpoint import AbstractSavedWork, CheckpointChoice, NotSaved, open_checkpoint
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.events import Events
+from ...fingerprint import identify
 from ...inputs import Input, as_seed, warn_user
 from ...tables import format_table
 from ...world.simulator import Simulator
@@ -158,6 +160,7 @@ def calibrated_fit(
     events: Events | Sequence[Events] | ScoreCalibration | None = None,
     simulator: Simulator | NearbySimulation | None = None,
     seed: int | None = None,
+    checkpoint: CheckpointChoice = None,
     progress_bar: bool | None = None,
 ) -> CalibratedFit:
     """Fit θ to observed events with errors calibrated by simulated ones.
@@ -176,6 +179,8 @@ def calibrated_fit(
         simulator: a function `(theta (n, d), rng) -> x (n, D)`, or a `NearbySimulation` with
             options.
         seed: of the simulation; needed with a simulator, and refused without.
+        checkpoint: a folder, or `ist.Checkpoint(path, minutes=…)`, in which simulated events are
+            kept: the same call goes on where it stopped, to the same numbers.
         progress_bar: of the simulation, forced on or off.
     """
     if events is None and simulator is None:
@@ -194,14 +199,25 @@ def calibrated_fit(
         raise TypeError("calibrated_fit takes a likelihood, or an estimator and events x.")
     else:
         data = ObservedData.of_events(as_events(score.estimators[0], x, "x"), len(score.names))
-    return fit_calibrated(
-        score,
-        data,
-        calibration=calibration,
-        simulation=_as_simulation(simulator, seed),
-        seed=None if seed is None else as_seed(seed),
-        progress_bar=progress_bar,
-    )
+    simulation = _as_simulation(simulator, seed)
+    number = None if seed is None else as_seed(seed)
+    parts = {
+        "estimators": score.estimators,
+        "observed events": data,
+        "events": None if calibration is None else calibration.events,
+        "simulator": simulation,
+        "seed": number,
+    }
+    with open_checkpoint(checkpoint, "calibrated fit", lambda: identify(parts)) as saved:
+        return fit_calibrated(
+            score,
+            data,
+            calibration=calibration,
+            simulation=simulation,
+            seed=number,
+            progress_bar=progress_bar,
+            saved=saved,
+        )
 
 
 def estimators_of(likelihood: Likelihood, x: Input | None) -> list[Any]:
@@ -268,6 +284,7 @@ def fit_calibrated(
     simulation: NearbySimulation | None = None,
     seed: int | None = None,
     progress_bar: bool | None = None,
+    saved: AbstractSavedWork | None = None,
 ) -> CalibratedFit:
     """The core of `calibrated_fit`, with weights, bounds, fixed parameters and constraints.
 
@@ -281,6 +298,7 @@ def fit_calibrated(
         simulation=simulation,
         seed=seed,
         progress_bar=progress_bar,
+        saved=saved,
     )
     theta, test = solution.theta, solution.test
     data = test.data
@@ -310,6 +328,7 @@ def solve_calibrated(
     simulation: NearbySimulation | None = None,
     seed: int | None = None,
     progress_bar: bool | None = None,
+    saved: AbstractSavedWork | None = None,
 ) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
     """The estimate with its test, and the walls of the region where it was looked for."""
     walls = (score.low, score.high) if simulation is None else simulation.find_walls(score)
@@ -320,7 +339,15 @@ def solve_calibrated(
         return _fit_stored(calibration, data), walls
     start = np.clip(_find_first(score, data, calibration), data.low, data.high)
     seed = as_seed(0 if seed is None else seed)
-    found = fit_nearby(simulation, score, data, start, seed=seed, progress_bar=progress_bar)
+    found = fit_nearby(
+        simulation,
+        score,
+        data,
+        start,
+        seed=seed,
+        progress_bar=progress_bar,
+        saved=NotSaved() if saved is None else saved,
+    )
     return found, walls
 
 

@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 
+from ...checkpoint import AbstractSavedWork
 from ...estimator.response_model import PolynomialCoordinates
+from ...events.saved_tasks import SavedTasks
 from ...events.simulate import simulate_at
 from ...inputs import as_count, as_number, kind_of, warn_user
 from ...streams import Purpose, Stream
@@ -166,6 +168,7 @@ def fit_nearby(
     *,
     seed: int,
     progress_bar: bool | None,
+    saved: AbstractSavedWork,
 ) -> Solution:
     """Simulate near θ, from `start` on, until the means are known well enough."""
     theta, solution = start, None
@@ -181,6 +184,7 @@ def fit_nearby(
             Stream(seed, Purpose.CALIBRATED_EVENTS, (stage,)),
             x_names=score.estimators[0].x_names,
             progress_bar=progress_bar,
+            saved=SavedTasks(saved, f"simulated-{stage:02d}"),
         )
         coordinates = PolynomialCoordinates.of_normal(
             ellipsoid.centre, ellipsoid.covariance, ellipsoid.free

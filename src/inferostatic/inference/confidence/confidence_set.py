@@ -208,11 +208,11 @@ def confidence_set(
         tested = tester(points, show=progress_bar)
     statistic, p_values, theta = tested
     data, *restrictions = likelihood.describe()
-    bias, best = None, tester.observed.theta
+    bias, best, hessian = None, tester.observed.theta, tester.observed.hessian
     if method.trusts_potential:
-        bias, remarks = judge_result(likelihood, best, cure=CURE)
+        bias, remarks = judge_result(likelihood, best, hessian=hessian, cure=CURE)
     else:
-        remarks = judge_observed(likelihood, best)
+        remarks = judge_observed(likelihood, best, hessian=hessian)
     return ConfidenceSet(
         names=names,
         points=points,

@@ -15,12 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...checkpoint import CheckpointChoice, as_checkpoint, open_checkpoint
 from ...inputs import as_count, warn_user
 from ...progress import progress
 from ..lattice import Axes, lattice
 from ..likelihood.likelihood import Likelihood
 from .method import AbstractConfidenceMethod, AbstractPointTest
 from .observed_fit import ObservedFit
+from .saved_toys import SavedToys, identify_toys
 from .toy_fits import ToyFitter
 from .toys import FEW_EVENTS, ToyMaker, ToySource, describe_toys, make_toy_maker, require_source
 
@@ -52,6 +54,9 @@ class Neyman(AbstractConfidenceMethod):
         pool: events simulated at each point, from which toys are drawn without replacement; by
             default all of them independent for few events, otherwise at least 20 times the events
             of a toy.
+        checkpoint: a folder, or `ist.Checkpoint(path, minutes=…)`, in which the statistics of toys
+            are kept by point: the same call goes on where it stopped, to the same numbers. Each
+            likelihood needs a folder of its own.
     """
 
     name: ClassVar[str] = "neyman"
@@ -61,10 +66,12 @@ class Neyman(AbstractConfidenceMethod):
     simulator: ToySource | Sequence[ToySource]
     toys: int = 1000
     pool: int | None = None
+    checkpoint: CheckpointChoice = None
 
     def __post_init__(self) -> None:
         """Check the options."""
         require_source(self.simulator)
+        as_checkpoint(self.checkpoint)
         as_count(self.toys, "toys")
         if self.pool is not None:
             as_count(self.pool, "pool")
@@ -74,14 +81,22 @@ class Neyman(AbstractConfidenceMethod):
     ) -> AbstractPointTest:
         """Toys of this likelihood."""
         options = (self.simulator, self.toys, self.pool, seed)
-        return _ToyTest(ToyFitter(observed, make_toy_maker(likelihood, observed.model, *options)))
+        fitter = ToyFitter(observed, make_toy_maker(likelihood, observed.model, *options))
+        saved = open_checkpoint(
+            self.checkpoint, "set by Neyman", lambda: identify_toys(likelihood, *options)
+        )
+        return _ToyTest(SavedToys(fitter, saved))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ToyTest(AbstractPointTest):
-    fitter: ToyFitter
+    toys: SavedToys
     #: What was said of interpolated p-values.
     interpolated: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def fitter(self) -> ToyFitter:
+        return self.toys.fitter
 
     def p_values(
         self,
@@ -97,6 +112,18 @@ class _ToyTest(AbstractPointTest):
         The distribution of the statistic changes little from one θ to the next: shares of toys
         above it are interpolated linearly, and compared with toys at some other points.
         """
+        with self.toys.saved:
+            return self._find(statistic, theta, indices, axes, show=show)
+
+    def _find(
+        self,
+        statistic: np.ndarray,
+        theta: np.ndarray,
+        indices: list[int],
+        axes: Axes | None,
+        *,
+        show: bool | None,
+    ) -> np.ndarray:
         if axes is None:
             return self._at_every_point(statistic, theta, indices, show=show)
         coarse = _thin_axes(axes)
@@ -109,7 +136,7 @@ class _ToyTest(AbstractPointTest):
         toys = np.empty((len(nodes), maker.toys))
         with progress("toys", len(nodes) + len(CHECKED_AT), show=show) as advance:
             for row, point in enumerate(profiled):
-                toys[row] = np.sort(self.fitter.statistic(point, indices, maker))
+                toys[row] = np.sort(self.toys.statistic(point, indices, maker))
                 advance(1)
             weights = _multilinear(coarse, theta[:, indices])
             values = np.array(
@@ -123,7 +150,7 @@ class _ToyTest(AbstractPointTest):
             error = 0.0
             for level in CHECKED_AT:
                 row = int(np.argmin(np.abs(np.log(values / level)) + away))
-                there = p_value(self.fitter.statistic(theta[row], indices, maker), statistic[row])
+                there = p_value(self.toys.statistic(theta[row], indices, maker), statistic[row])
                 error = max(error, abs(there - values[row]))
                 # Two-sided statistics are correlated by the square of what toys share.
                 spread = np.sqrt(max(there, values[row]) * (1 / maker.toys + maker.shared**2))
@@ -144,7 +171,7 @@ class _ToyTest(AbstractPointTest):
         values = np.empty(len(theta))
         with progress("toys", len(theta), show=show) as advance:
             for i, point in enumerate(theta):
-                values[i] = p_value(self.fitter.statistic(point, indices), statistic[i])
+                values[i] = p_value(self.toys.statistic(point, indices), statistic[i])
                 advance(1)
         return values
 

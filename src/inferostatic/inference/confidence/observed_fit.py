@@ -58,6 +58,7 @@ class ObservedFit:
         value, theta: ln L and θ at the maximum in the box.
         covariance: inverse of the curvature there, shape (d, d), 0 for fixed parameters.
         converged: whether the maximum was found.
+        hessian: of ln L there by automatic differentiation in the free parameters, shape (d, d).
         sandwich: the covariance that counts the scatter of weights, for weighted events.
         table: of ln L, where many fits with parameters held are to follow.
     """
@@ -68,6 +69,7 @@ class ObservedFit:
     theta: np.ndarray
     covariance: np.ndarray
     converged: bool
+    hessian: np.ndarray
     sandwich: np.ndarray | None = None
     table: LikelihoodTable | None = None
 
@@ -204,6 +206,7 @@ def _take_fit(model: LikelihoodModel, data: DataSets, found: Maximum, row: int) 
         theta=found.theta[row],
         covariance=_invert_curvature(model, found.hessian[row]),
         converged=bool(found.converged[row]),
+        hessian=found.hessian[row],
     )
 
 

@@ -59,6 +59,14 @@ class AbstractSource(abc.ABC):
     def describe(self) -> str:
         """What was used so far, in words."""
 
+    @abc.abstractmethod
+    def pack_usage(self) -> np.ndarray:
+        """What was used so far, for a checkpoint."""
+
+    @abc.abstractmethod
+    def restore_usage(self, packed: np.ndarray) -> None:
+        """Add what was used in an earlier process."""
+
 
 class SimulatedSource(AbstractSource):
     """Events simulated at θ itself."""
@@ -85,6 +93,14 @@ class SimulatedSource(AbstractSource):
     def describe(self) -> str:
         """How many were simulated."""
         return f"toys from {self.used:,} events simulated at the θ that were tested"
+
+    def pack_usage(self) -> np.ndarray:
+        """How many were simulated."""
+        return np.array([self.used])
+
+    def restore_usage(self, packed: np.ndarray) -> None:
+        """At least so many."""
+        self.used = max(self.used, int(packed[0]))
 
 
 class StoredSource(AbstractSource):
@@ -140,6 +156,15 @@ class StoredSource(AbstractSource):
             f"approximate: toys from {int(self.used.sum()):,} different stored events, at θ up to "
             f"{self.furthest:.3g} of the trained range away from the θ that were tested"
         )
+
+    def pack_usage(self) -> np.ndarray:
+        """From how far, and which of them."""
+        return np.concatenate([[self.furthest], np.flatnonzero(self.used)])
+
+    def restore_usage(self, packed: np.ndarray) -> None:
+        """These as well."""
+        self.furthest = max(self.furthest, float(packed[0]))
+        self.used[packed[1:].astype(np.int64)] = True
 
 
 def read_sources(

@@ -236,7 +236,9 @@ def _find_plain(asked: _Asked) -> _Found:
                 "with simulator=."
             )
         found = _scan_asymptotic(asymptotic, values, threshold, no_signal, show=show)
-        bias, remarks = judge_result(likelihood, observed.theta, cure=CURE)
+        bias, remarks = judge_result(
+            likelihood, observed.theta, hessian=observed.hessian, cure=CURE
+        )
         notes += [*found.notes, *remarks]
         return found._replace(notes=notes, bias=bias)
     curves, fitter = _toy_curves(likelihood, observed, background_theta, method, index, seed)
@@ -245,7 +247,7 @@ def _find_plain(asked: _Asked) -> _Found:
     columns = np.column_stack(table).T
     limits = np.array([interpolate_crossing(values, curve, threshold) for curve in columns])
     notes += [*describe_toys(fitter.maker), *fitter.describe_failures()]
-    notes += judge_observed(likelihood, observed.theta)
+    notes += judge_observed(likelihood, observed.theta, hessian=observed.hessian)
     return _Found("toys", curves, observed.theta, values, table, limits, notes, None)
 
 

@@ -6,6 +6,7 @@ samplers and minimisers take gradients; single terms and tables of many θ are b
 runs inside `float64()`, except tables in float32.
 """
 
+import itertools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...chunks import power_of_two
+from ...cores import map_in_threads
 from ...models.members import over_members, with_network
 from ...models.potential import AbstractModel
 from .float64 import as_models_read, float64
@@ -202,14 +204,19 @@ def tabulate(
     table = np.empty((len(x), len(thetas)), kind)
     points = min(len(thetas), TABLE_POINTS)
     rows = min(power_of_two(len(x)), max(16, TABLE_PAIRS // points // (1 + wide)))
-    with float64(wide):
-        for start in range(0, len(thetas), points):
+
+    def fill(corner: tuple[int, int]) -> None:
+        first, start = corner
+        block = table[first : first + rows, start : start + points]
+        with float64(wide):
+            events = jnp.asarray(pad_rows(x[first : first + rows], rows), kind)
             some = jnp.asarray(pad_rows(thetas[start : start + points], points), kind)
-            for first in range(0, len(x), rows):
-                block = table[first : first + rows, start : start + points]
-                events = jnp.asarray(pad_rows(x[first : first + rows], rows), kind)
-                values = np.asarray(_table_block(models, events, some))
-                block[:] = values[: block.shape[0], : block.shape[1]]
+            values = np.asarray(_table_block(models, events, some))
+        block[:] = values[: block.shape[0], : block.shape[1]]
+
+    corners = itertools.product(range(0, len(x), rows), range(0, len(thetas), points))
+    for _ in map_in_threads(fill, list(corners)):
+        pass
     return table
 
 

@@ -104,7 +104,10 @@ def count_trusted(size: float) -> int:
 
 
 def find_bias(
-    likelihood: Likelihood, theta: np.ndarray, covariance: np.ndarray | None = None
+    likelihood: Likelihood,
+    theta: np.ndarray,
+    covariance: np.ndarray | None = None,
+    hessian: np.ndarray | None = None,
 ) -> LearnedBias | None:
     """The learned bias of an estimate; None where no mean score was measured.
 
@@ -112,6 +115,7 @@ def find_bias(
         likelihood: of the observed events.
         theta: the estimate, shape (d,).
         covariance: of the estimate, shape (d, d); by default from the likelihood's curvature.
+        hessian: of ln L at the estimate, where it is known already.
     """
     groups = _measured_means(likelihood, theta)
     if groups is None:
@@ -122,7 +126,7 @@ def find_bias(
         gradient[group.indices] += group.total * group.mean
         spread[np.ix_(group.indices, group.indices)] += group.total**2 * group.covariance
     if covariance is None:
-        covariance = find_covariance(likelihood, theta)
+        covariance = find_covariance(likelihood, theta, hessian)
         quoted = covariance
         if any(likelihood.weighted):
             # The errors of weighted events are those of their scatter.
@@ -144,14 +148,19 @@ def find_bias(
     return LearnedBias(likelihood.names, shift, bias, error, observed, events)
 
 
-def find_covariance(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
+def find_covariance(
+    likelihood: Likelihood, theta: np.ndarray, hessian: np.ndarray | None = None
+) -> np.ndarray:
     """The inverse curvature of −ln L at an estimate, 0 where fixed.
 
     At the edge of the region the likelihood need not bend down; then the scatter of the score takes
-    the place of its curvature. NaN where that was not measured.
+    the place of its curvature. NaN where that was not measured. A Hessian that the fit left behind
+    is taken where automatic second derivatives are right.
     """
     free = np.flatnonzero(likelihood.free)
-    curvature = _invert(-likelihood.hessian(theta), free)
+    if hessian is None or not likelihood.smooth:
+        hessian = likelihood.hessian(theta)
+    curvature = _invert(-hessian, free)
     groups = _measured_means(likelihood, theta)
     if not np.isnan(curvature).any() or groups is None:
         return curvature
@@ -168,7 +177,12 @@ def find_covariance(likelihood: Likelihood, theta: np.ndarray) -> np.ndarray:
 
 
 def judge_bias(
-    likelihood: Likelihood, theta: np.ndarray, covariance: np.ndarray | None = None, *, cure: str
+    likelihood: Likelihood,
+    theta: np.ndarray,
+    covariance: np.ndarray | None = None,
+    *,
+    hessian: np.ndarray | None = None,
+    cure: str,
 ) -> tuple[LearnedBias | None, str]:
     """The learned bias and a note on it; warns where it is too large or cannot be told.
 
@@ -176,11 +190,12 @@ def judge_bias(
         likelihood: of the observed events.
         theta: the estimate.
         covariance: of the estimate; by default from the likelihood's curvature.
+        hessian: of ln L at the estimate, where it is known already.
         cure: what to use in place of this result.
     """
     if likelihood.events == 0:
         return None, "learned bias: none, as there are no events"
-    found = find_bias(likelihood, theta, covariance)
+    found = find_bias(likelihood, theta, covariance, hessian)
     if found is None:
         return None, "learned bias: not measured (ist.measure_bias(estimator, events) does)"
     if not found.unbiased:

@@ -157,11 +157,16 @@ class Likelihood:
         activation jumps and automatic second derivatives would be wrong.
         """
         point = read_point(theta, self.names)
-        if all(find_jump(estimator) == "" for estimator in self.estimators):
+        if self.smooth:
             with float64():
                 found = value_and_derivatives(self.function, jnp.asarray(point))
                 return np.asarray(found.hessian)
         return differentiate_gradient(self.value_and_gradient, point, self.region)
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether automatic second derivatives are known to be right."""
+        return all(find_jump(estimator) == "" for estimator in self.estimators)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """ln L and its gradient at one θ of shape (d,); a bad rate raises."""

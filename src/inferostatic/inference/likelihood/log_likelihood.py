@@ -13,11 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...compilation import compile_briefly
+from ...cores import map_in_threads
+from ...models.networks.two_tower import TwoTowerNetwork
 from ...progress import Advance
 from ..tables.event_table import EventTable
 from .event_sum import SUM_PAIRS, Derivatives, EventSum, cut_in_chunks, embed_events, pad_rows
 from .float64 import float64
 from .rate import Rate
+
+#: Points of one compiled call at least, where each costs next to nothing: few shapes, few programs.
+FEWEST_POINTS = 1024
+#: What two towers cost for one event at one θ, a product of two vectors, by other networks' cost.
+TOWER_COST = 0.1
 
 
 class ThetaTerms(eqx.Module):
@@ -58,7 +66,7 @@ class AbstractLogLikelihood(eqx.Module):
     @property
     @abc.abstractmethod
     def events_at_once(self) -> int:
-        """Evaluations of members that one θ costs in one chunk."""
+        """Evaluations of members that one θ costs in one chunk; 0 for next to nothing."""
 
     def values(self, thetas: np.ndarray) -> np.ndarray:
         """ln L at many θ, shape (m,), in calls of a bounded size."""
@@ -66,7 +74,7 @@ class AbstractLogLikelihood(eqx.Module):
 
     def values_alone(self, thetas: np.ndarray) -> np.ndarray:
         """Constraints and rates at many θ, shape (m,)."""
-        return map_points(ThetaTerms.__call__, self.alone, thetas, 1)
+        return map_points(ThetaTerms.__call__, self.alone, thetas, 0)
 
 
 class LogLikelihood(AbstractLogLikelihood):
@@ -107,9 +115,9 @@ class LogLikelihood(AbstractLogLikelihood):
             hessian = hessian.at[np.ix_(outer, outer)].add(part.hessian)
         return Derivatives(value, gradient, hessian)
 
-    def sum_events(self, thetas: np.ndarray) -> np.ndarray:
+    def sum_events(self, thetas: np.ndarray, advance: Advance | None = None) -> np.ndarray:
         """The sum over events alone at many θ, shape (m,)."""
-        return map_points(LogLikelihood.add_up, self, thetas, self.events_at_once)
+        return map_points(LogLikelihood.add_up, self, thetas, self.events_at_once, advance)
 
     def thin(self, most: int) -> "LogLikelihood":
         """ln L of at most so many events of each channel, with weights raised in proportion."""
@@ -120,9 +128,9 @@ class LogLikelihood(AbstractLogLikelihood):
             return LogLikelihood(self.alone, thinned, self.free)
 
     @property
-    def evaluations(self) -> int:
-        """Evaluations of members that one θ costs."""
-        return sum(add_up.weight.size * _members(add_up) for add_up in self.sums)
+    def evaluations(self) -> float:
+        """Evaluations of networks of the usual kind that one θ costs."""
+        return sum(add_up.weight.size * _pair_cost(add_up) for add_up in self.sums)
 
     @property
     def events_at_once(self) -> int:
@@ -152,8 +160,8 @@ class TabulatedLikelihood(AbstractLogLikelihood):
 
     @property
     def events_at_once(self) -> int:
-        """A table costs as little as one event."""
-        return 1
+        """None: a table costs less than one event."""
+        return 0
 
 
 def _thin(add_up: EventSum, most: int) -> EventSum:
@@ -172,6 +180,12 @@ def _members(add_up: EventSum) -> int:
     return sum(leaves[0].shape[0] for leaves in every)
 
 
+def _pair_cost(add_up: EventSum) -> float:
+    """Of one event at one θ, in evaluations of networks of the usual kind."""
+    towers = [isinstance(model.network, TwoTowerNetwork) for model in add_up.models]
+    return _members(add_up) * (TOWER_COST if all(towers) else 1.0)
+
+
 def call_likelihood(likelihood: AbstractLogLikelihood, theta: Array) -> Array:
     """ln L(θ), with −∞ where it is no number."""
     value = likelihood(theta)
@@ -185,20 +199,34 @@ def map_points(
     events: int,
     advance: Advance | None = None,
 ) -> np.ndarray:
-    """`function(argument, point)` of many points in float64, so many at a time as fit the bound."""
-    size = min(max(1, SUM_PAIRS // events), 1 << (len(points) - 1).bit_length())
-    parts = [np.zeros(0)]
-    with float64():
-        for start in range(0, len(points), size):
-            part = np.asarray(points[start : start + size], np.float64)
-            values = _map(function, argument, jnp.asarray(pad_rows(part, size)))
-            parts.append(np.asarray(values)[: len(part)])
-            if advance is not None:
-                advance(len(part))
-    return np.concatenate(parts)
+    """`function(argument, point)` of many points in float64, so many at a time as fit the bound.
+
+    Args:
+        function: of one point.
+        argument: its first argument.
+        points: shape (m, k).
+        events: evaluations of networks that a point costs; 0 for what costs next to nothing.
+        advance: is told how many points are done.
+    """
+    brief = events == 0
+    least = FEWEST_POINTS if brief else 1
+    size = min(max(1, SUM_PAIRS // max(1, events)), max(least, 1 << (len(points) - 1).bit_length()))
+    compiled = compile_briefly(_map) if brief else eqx.filter_jit(_map)
+
+    def evaluate(start: int) -> np.ndarray:
+        part = np.asarray(points[start : start + size], np.float64)
+        with float64():
+            values = compiled(function, argument, jnp.asarray(pad_rows(part, size)))
+            return np.asarray(values)[: len(part)]
+
+    parts = []
+    for part in map_in_threads(evaluate, range(0, len(points), size)):
+        parts.append(part)
+        if advance is not None:
+            advance(len(part))
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
-@eqx.filter_jit
 def _map(function: Any, argument: Any, points: Array) -> Any:  # noqa: ANN401
     return jax.vmap(lambda point: function(argument, point))(points)
 

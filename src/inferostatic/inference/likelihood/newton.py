@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...compilation import compile_briefly
 from .event_sum import Derivatives
 
 #: A maximum is found when the next Newton step would gain less than this in ln L.
@@ -30,6 +31,9 @@ LONGEST_STEP = 0.3
 #: Damping, in units of the largest curvature, at which a maximisation stops: no step that
 #: floating-point numbers can resolve gains anything, as on the ridge of a kinked function.
 STUCK = 1e14
+#: Up to so many starts, all of them go on with those that are late, for which another program would
+#: have to be compiled.
+FEW_STARTS = 64
 
 
 class AbstractSurface(eqx.Module):
@@ -59,7 +63,6 @@ class _State(NamedTuple):
     steps: Array
 
 
-@eqx.filter_jit
 def _maximise(
     surface: AbstractSurface,
     data: Any,  # noqa: ANN401
@@ -130,18 +133,23 @@ def maximise(
     *,
     shared: Any = None,  # noqa: ANN401
     batch: int = 8192,
+    brief: bool = False,
 ) -> Maximum:
     """Maximise from every start, in a box of its own, shapes (b, d); call it inside `float64()`.
 
     The arrays of `data` have a leading axis of starts. The surface is given them, or the pair
-    (shared, data). One compiled call takes `batch` starts.
+    (shared, data). One compiled call takes `batch` starts. A `brief` surface costs so little that
+    compiling is what takes time.
     """
+    compiled = compile_briefly(_maximise) if brief else eqx.filter_jit(_maximise)
     count = len(start)
     value, theta = np.empty(count), np.array(start, np.float64)
     done, hessian = np.zeros(count, bool), np.zeros((count, theta.shape[1], theta.shape[1]))
     # Late ones go on among themselves, so that the others do not wait in the same loop.
     for most in (FIRST_STEPS, MOST_STEPS):
         left = np.flatnonzero(~done)
+        if len(left) and count <= FEW_STARTS:
+            left = np.arange(count)
         # Few shapes, so few compilations.
         size = min(batch, max(4, 4 ** -(-max(len(left) - 1, 0).bit_length() // 2)))
         for first in range(0, len(left), size):
@@ -149,7 +157,7 @@ def maximise(
             padded = np.resize(rows, size)
             part = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), data)
             begin, below, above = (jnp.asarray(a[padded], jnp.float64) for a in (theta, low, high))
-            end = _maximise(surface, part, shared, begin, below, above, jnp.asarray(most))
+            end = compiled(surface, part, shared, begin, below, above, jnp.asarray(most))
             value[rows], theta[rows], done[rows], hessian[rows] = (
                 np.asarray(a)[: len(rows)]
                 for a in (end.found.value, end.theta, end.done, end.found.hessian)

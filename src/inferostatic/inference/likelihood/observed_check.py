@@ -26,7 +26,12 @@ STEP = 0.1
 
 
 def judge_result(
-    likelihood: Likelihood, theta: np.ndarray, covariance: np.ndarray | None = None, *, cure: str
+    likelihood: Likelihood,
+    theta: np.ndarray,
+    covariance: np.ndarray | None = None,
+    *,
+    hessian: np.ndarray | None = None,
+    cure: str,
 ) -> tuple[LearnedBias | None, list[str]]:
     """How far a result that trusts the potential can be trusted, with notes; warns where not.
 
@@ -34,14 +39,19 @@ def judge_result(
         likelihood: of the observed events.
         theta: the estimate, shape (d,).
         covariance: of the estimate; by default from the likelihood's curvature.
+        hessian: of ln L at the estimate, where it is known already.
         cure: what to use in place of this result.
     """
-    bias, note = judge_bias(likelihood, theta, covariance, cure=cure)
-    return bias, [note, *judge_observed(likelihood, theta, covariance)]
+    bias, note = judge_bias(likelihood, theta, covariance, hessian=hessian, cure=cure)
+    return bias, [note, *judge_observed(likelihood, theta, covariance, hessian=hessian)]
 
 
 def judge_observed(
-    likelihood: Likelihood, theta: np.ndarray, covariance: np.ndarray | None = None
+    likelihood: Likelihood,
+    theta: np.ndarray,
+    covariance: np.ndarray | None = None,
+    *,
+    hessian: np.ndarray | None = None,
 ) -> list[str]:
     """Notes on how the observed events compare; warns where they are unlike simulated ones.
 
@@ -49,11 +59,12 @@ def judge_observed(
         likelihood: of the observed events.
         theta: the estimate, shape (d,).
         covariance: of the estimate; by default from the likelihood's curvature.
+        hessian: of ln L at the estimate, where it is known already.
     """
     if not _is_judged(likelihood):
         return []
     if covariance is None:
-        covariance = find_covariance(likelihood, theta)
+        covariance = find_covariance(likelihood, theta, hessian)
     notes = []
     sets = zip(likelihood.model.channels, likelihood.data.x, likelihood.data.weight, strict=True)
     for channel, x, weight in sets:

@@ -186,16 +186,16 @@ def slope_jumps(activation: Callable[..., Any]) -> bool:
     function changes less, but a jump stays.
     """
     with float64():
-        slope = jax.vmap(jax.grad(lambda z: jnp.asarray(activation(z), jnp.float64)))
+        slope = jax.jit(jax.vmap(jax.grad(lambda z: jnp.asarray(activation(z), jnp.float64))))
 
         def change(grid: np.ndarray) -> np.ndarray:
-            return np.abs(np.diff(np.asarray(slope(jnp.asarray(grid)))))
+            return np.abs(np.diff(np.asarray(slope(jnp.asarray(grid.ravel()))).reshape(grid.shape)))
 
         try:
             grid = np.linspace(-SEARCHED, SEARCHED, SEARCH_POINTS)
             coarse = change(grid)
             steepest = np.argsort(coarse)[-8:]
-            fine = [change(np.linspace(grid[i], grid[i + 1], 101)).max() for i in steepest]
+            fine = change(np.linspace(grid[steepest], grid[steepest + 1], 101, axis=1)).max(axis=1)
         except (TypeError, ValueError, IndexError):
             return False  # no function of one number: left to the comparison of derivatives
     return bool(np.any((coarse[steepest] > 1e-6) & (fine > 0.25 * coarse[steepest])))

@@ -4,14 +4,18 @@ import dataclasses
 from functools import partial
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebpts1, chebvander
 from scipy.special import logsumexp
 
 from ...inputs import as_count, warn_user
-from ...progress import progress
+from ...progress import Advance, progress
 from ...streams import Purpose, Stream
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
-from ..lattice import lattice
+from ..lattice import Axes, lattice
+from ..likelihood.log_likelihood import LogLikelihood
+from ..tables.event_table import TOLERANCE, TOLERANT_DEPTH
+from ..tables.point_sequences import kronecker_sequence
 from .log_posterior import Target
 from .sampler import (
     DRAWS,
@@ -36,10 +40,17 @@ LEAST = 25.0
 REACH = 8.0
 #: Times that the box is narrowed, at most.
 MOST_ZOOMS = 12
+#: Times that it is, usually.
+USUAL_ZOOMS = 3
 #: Effective number of cells below which the grid is refined.
 FEWEST_CELLS = {1: 20.0, 2: 300.0}
 #: Most cells along an axis.
 MOST_CELLS = {1: 1 << 14, 2: 512}
+#: Nodes along each axis of a polynomial that takes the place of ln L on the grid, by the number of
+#: parameters; more where it does not hold.
+NODES = {1: (32, 64, 128), 2: (16, 32)}
+#: Cells in which a polynomial is compared with ln L.
+CHECKED_CELLS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +70,7 @@ class Grid(AbstractSampler):
     def sample(self, target: Target, *, seed: int, show: bool | None) -> Samples:
         """Draw from the table."""
         dim = len(target.low)
-        evaluations = sum(
-            cells**dim for cells in (*3 * [SEARCH_CELLS.get(dim, 1)], FINAL_CELLS.get(dim, 1))
-        )
+        evaluations = USUAL_ZOOMS * (CHECKED_CELLS + sum(n**dim for n in NODES.get(dim, ())))
         draw = partial(self._draw, seed=seed, show=show)
         return sample_with_table(target, draw, evaluations, seed=seed, show=show)
 
@@ -88,14 +97,16 @@ def grid_posterior(target: Target, *, show: bool | None = False) -> GridDensity:
     centre, scale = target.density.coordinates.centre, target.density.coordinates.scale
     low = np.maximum(target.low, centre - REACH * scale)
     high = np.minimum(target.high, centre + REACH * scale)
-    dim = len(low)
+    dim, surface = len(low), None
     for _ in range(MOST_ZOOMS):
-        grid = _tabulate(target, low, high, SEARCH_CELLS[dim], show=show)
+        with progress("ln L at nodes", CHECKED_CELLS + NODES[dim][0] ** dim, show=show) as advance:
+            surface = _fit_surface(target, low, high, SEARCH_CELLS[dim], advance)
+        grid = _tabulate(target, surface, low, high, SEARCH_CELLS[dim], show=show)
         low, high, shrunk = _closer(grid, low, high)
         if not shrunk:
             break
     cells = FINAL_CELLS[dim]
-    grid = _tabulate(target, low, high, cells, show=show)
+    grid = _tabulate(target, surface, low, high, cells, show=show)
     while (size := effective_size(grid.probability.ravel())) < FEWEST_CELLS[dim]:
         if 2 * cells > MOST_CELLS[dim]:
             warn_user(
@@ -104,18 +115,86 @@ def grid_posterior(target: Target, *, show: bool | None = False) -> GridDensity:
             )
             break
         cells *= 2
-        grid = _tabulate(target, low, high, cells, show=show)
+        grid = _tabulate(target, surface, low, high, cells, show=show)
     return grid
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Surface:
+    """The sum over events as a polynomial in a box, through Chebyshev nodes along each axis.
+
+    Attributes:
+        low, high: the box, shape (k,).
+        values: at the lattice of nodes, k axes.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, axes: Axes) -> np.ndarray:
+        """Values on a lattice, flat."""
+        values, count = self.values, self.values.shape[0]
+        to_values = chebvander(chebpts1(count), count - 1)
+        for axis, low, high in zip(axes, self.low, self.high, strict=True):
+            unit = (2 * axis - low - high) / (high - low)
+            weights = np.linalg.solve(to_values.T, chebvander(unit, count - 1).T)
+            # The first axis is summed over, and takes its place as the last.
+            values = np.tensordot(values, weights, axes=(0, 0))
+        return values.ravel()
+
+
+def _fit_surface(
+    target: Target, low: np.ndarray, high: np.ndarray, cells: int, advance: Advance | None = None
+) -> _Surface | None:
+    """A polynomial that predicts ln L in cells that it was not made of; None where none does.
+
+    What depends on θ alone is left to the grid: a prior may have edges.
+    """
+    likelihood = target.density.likelihood
+    if not isinstance(likelihood, LogLikelihood):
+        return None
+    midpoints = cell_midpoints(_cell_edges(low, high, cells))
+    spread = kronecker_sequence(CHECKED_CELLS, len(low))
+    rows = np.ravel_multi_index(tuple((spread * cells).astype(int).T), [cells] * len(low))
+    checked = target.density.full_thetas(lattice(midpoints)[rows])
+    exact = likelihood.sum_events(checked, advance)
+    for count in NODES[len(low)]:
+        unit = (chebpts1(count) + 1) / 2
+        axes = tuple(a + (b - a) * unit for a, b in zip(low, high, strict=True))
+        values = likelihood.sum_events(target.density.full_thetas(lattice(axes)), advance)
+        if not (np.isfinite(values).all() and np.isfinite(exact).all()):
+            return None
+        surface = _Surface(low, high, values.reshape([count] * len(low)))
+        depth = values.max() - exact
+        error = np.abs(surface(midpoints)[rows] - exact)
+        if np.all(error <= TOLERANCE * (1 + np.square(depth / TOLERANT_DEPTH))):
+            return surface
+    return None
+
+
+def _cell_edges(low: np.ndarray, high: np.ndarray, cells: int) -> Axes:
+    return tuple(np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True))
+
+
 def _tabulate(
-    target: Target, low: np.ndarray, high: np.ndarray, cells: int, *, show: bool | None
+    target: Target,
+    surface: _Surface | None,
+    low: np.ndarray,
+    high: np.ndarray,
+    cells: int,
+    *,
+    show: bool | None,
 ) -> GridDensity:
-    edges = tuple(np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True))
-    with progress(
-        f"grid of {cells} cells along each axis", cells ** len(low), show=show
-    ) as advance:
-        log_prob = target.density.log_probs(lattice(cell_midpoints(edges)), advance)
+    edges = _cell_edges(low, high, cells)
+    midpoints = cell_midpoints(edges)
+    if surface is not None:
+        log_prob = surface(midpoints) + target.density.log_rests(lattice(midpoints))
+    else:
+        with progress(
+            f"grid of {cells} cells along each axis", cells ** len(low), show=show
+        ) as advance:
+            log_prob = target.density.log_probs(lattice(midpoints), advance)
     if not np.isfinite(log_prob).any():
         raise ValueError(
             "the posterior vanishes, or is no number, everywhere on the grid; do prior and "

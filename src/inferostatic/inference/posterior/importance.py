@@ -20,15 +20,13 @@ from ...world.priors.discrete import Discrete
 from .grid import Grid
 from .log_posterior import Target
 from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, independent_sampling
-from .tabulated_target import sample_with_table
+from .tabulated_target import APPROACH_DRAWS, sample_with_table
 from .weighted_draws import temper_weights, weighted_moments
 
 #: Weighted draws for each one returned.
 PER_DRAW = 4
 #: Weighted draws at least.
 FEWEST_DRAWS = 8192
-#: Draws of a round while closing in.
-APPROACH_DRAWS = 2048
 #: Effective part of the weighted draws that is enough.
 ENOUGH = 0.2
 #: Rounds while closing in.

@@ -59,13 +59,11 @@ class Unconstrained(eqx.Module):
 
     def many_theta(self, free: np.ndarray) -> np.ndarray:
         """θ of many points, in float64."""
-        with float64():
-            return np.asarray(jax.vmap(self.theta)(jnp.asarray(free, jnp.float64)))
+        return map_points(Unconstrained.theta, self, free, 0)
 
     def many_free(self, theta: np.ndarray) -> np.ndarray:
         """Unconstrained coordinates of many θ, in float64."""
-        with float64():
-            return np.asarray(jax.vmap(self.free)(jnp.asarray(theta, jnp.float64)))
+        return map_points(Unconstrained.free, self, theta, 0)
 
     def _edges(self) -> tuple[Array, Array]:
         """Finite stand-ins where there is no edge: what is not chosen must not be NaN."""
@@ -132,16 +130,16 @@ class LogPosterior(eqx.Module):
 
     def log_rests(self, points: np.ndarray) -> np.ndarray:
         """`log_rest` of many points."""
-        return map_points(LogPosterior.log_rest, self, points, 1)
+        return map_points(LogPosterior.log_rest, self, points, 0)
 
     def log_priors(self, points: np.ndarray) -> np.ndarray:
         """ln π at many points."""
         thetas = self.full_thetas(points)
-        return map_points(type(self.prior).log_density, self.prior, thetas, 1)
+        return map_points(type(self.prior).log_density, self.prior, thetas, 0)
 
     def log_jacobians(self, free: np.ndarray) -> np.ndarray:
         """ln |∂θ/∂free| at many points."""
-        return map_points(Unconstrained.log_jacobian, self.coordinates, free, 1)
+        return map_points(Unconstrained.log_jacobian, self.coordinates, free, 0)
 
     @property
     def _at_once(self) -> int:

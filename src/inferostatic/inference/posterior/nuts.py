@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...compilation import compile_briefly
 from ...inputs import as_count
-from ...progress import progress
+from ...progress import Advance, progress
 from ...streams import Purpose, Stream
 from ...world.priors.discrete import Discrete
 from ..likelihood.float64 import float64
@@ -22,8 +23,17 @@ from .sampler import DRAWS, FEWEST_EFFECTIVE, AbstractSampler, Samples, Sampling
 from .tabulated_target import sample_with_table
 from .weighted_draws import temper_weights, weighted_moments
 
-#: Steps of the warm-up, which finds step size and mass matrix.
-WARMUP = 400
+#: Steps of one compiled call.
+BLOCK = 25
+#: Blocks of the warm-up's windows, as Stan has them. In the first and the last the step size alone
+#: is adapted; at the end of the others the mass matrix is renewed.
+WINDOWS = (3, 1, 2, 8, 2)
+#: Steps of the warm-up.
+WARMUP = BLOCK * sum(WINDOWS)
+#: Draws that the mass matrix of a window is shrunk by, as in Stan.
+SHRINKING_DRAWS = 5
+#: What it is shrunk to, as in Stan.
+SMALL_MASS = 1e-3
 #: Acceptance aimed at; above the usual 0.8, because bounded parameters have steep edges.
 ACCEPTANCE = 0.9
 #: Up to this many parameters the mass matrix is dense.
@@ -32,8 +42,6 @@ DENSE_DIM = 20
 STARTING_ESS = 64
 #: Evaluations of the density that a step costs: some seven gradients, of three evaluations each.
 STEP_COST = 20
-#: Steps of one compiled call.
-BLOCK = 250
 #: Split R-hat above which there is a warning.
 MOST_R_HAT = 1.01
 
@@ -145,20 +153,15 @@ def sample_nuts(
     mass = _first_mass(target, first, seed, show=show)
     mass = mass if len(mass) <= DENSE_DIM else np.diag(mass)
     starts = _starts(first, chains, seed)
-    warming, *keys = jax.random.split(Stream(seed, Purpose.NUTS).key(), 1 + -(-draws // BLOCK))
-    blocks = []
     with float64(), progress("sampling", draws + WARMUP, show=show) as advance:
-        free = jnp.asarray(density.coordinates.many_free(starts))
-        state, parameters = _warm_up(density, free, jnp.asarray(mass), warming, WARMUP)
-        jax.block_until_ready(state)
-        advance(WARMUP)
-        for key in keys:
-            state, block = _sample(density, state, parameters, key, min(BLOCK, draws))
-            blocks.append([np.asarray(part) for part in block])
-            advance(len(blocks[-1][0][0]))
-        free, log_prob, diverging, acceptance, steps = (
-            np.concatenate(parts, axis=1)[:, :draws] for parts in zip(*blocks, strict=True)
-        )
+        position = jnp.asarray(density.coordinates.many_free(starts))
+        key = Stream(seed, Purpose.NUTS).key()
+        running = _Chains(density, position, jnp.asarray(mass), key)
+        running.warm_up(advance)
+        blocks = [running.run(advance) for _ in range(-(-draws // BLOCK))]
+    free, log_prob, diverging, acceptance, steps = (
+        np.concatenate(parts, axis=1)[:, :draws] for parts in zip(*blocks, strict=True)
+    )
     theta = density.coordinates.many_theta(free.reshape(-1, free.shape[-1])).reshape(free.shape)
     r_hat, ess = judge_chains(theta)
     return Chains(theta, log_prob, diverging, acceptance, steps, r_hat, ess)
@@ -184,40 +187,89 @@ def _first_mass(target: Target, first: FirstDraws, seed: int, *, show: bool | No
     return covariance + 1e-9 * np.diag(np.diag(covariance) + 1e-12)
 
 
-@eqx.filter_jit
-def _warm_up(density: LogPosterior, starts: Array, mass: Array, key: Array, steps: int) -> Any:  # noqa: ANN401
-    from blackjax.adaptation.base import get_filter_adapt_info_fn
+class _Chains:
+    """Chains side by side, in unconstrained coordinates, with what is adapted in the warm-up.
 
-    package = load_blackjax()
-    adaptation = package.window_adaptation(
-        package.nuts,
-        density.log_prob_unconstrained,
-        is_mass_matrix_diagonal=mass.ndim == 1,
-        initial_inverse_mass_matrix=mass,
-        target_acceptance_rate=ACCEPTANCE,
-        adaptation_info_fn=get_filter_adapt_info_fn(),
-    )
+    One compiled program makes every block, of the warm-up and after it: to compile a sampler takes
+    longer than to run it on a table.
+    """
 
-    def one(key: Array, start: Array) -> tuple[Any, Any]:
-        found, _ = adaptation.run(key, start, steps)
-        return found.state, found.parameters
+    def __init__(self, density: LogPosterior, position: Array, mass: Array, key: Array) -> None:
+        self.density, self.position, self.mass, self.key = density, position, mass, key
+        # A table costs so little that compiling is what takes time.
+        brief = density.likelihood.events_at_once == 0
+        self._run = compile_briefly(_run_block) if brief else eqx.filter_jit(_run_block)
+        self._restart(np.zeros(len(position)))
 
-    return jax.vmap(one)(jax.random.split(key, len(starts)), starts)
+    def warm_up(self, advance: Advance) -> None:
+        """Find a step size for each chain, and a mass matrix for all of them."""
+        last = len(WINDOWS) - 1
+        for number, blocks in enumerate(WINDOWS):
+            points = np.concatenate([self.run(advance, adapting=True)[0] for _ in range(blocks)], 1)
+            if 0 < number < last:
+                self._renew_mass(points.reshape(-1, points.shape[-1]))
+                self._restart(self.tuning.log_step_size_avg)
+
+    def run(self, advance: Advance, *, adapting: bool = False) -> list[np.ndarray]:
+        """What is kept of the next block of steps, axes (chains, steps)."""
+        self.key, key = jax.random.split(self.key)
+        given = (self.position, self.mass, self.tuning, key, jnp.asarray(adapting))
+        self.position, self.tuning, kept = self._run(self.density, *given)
+        advance(BLOCK)
+        return [np.asarray(part) for part in kept]
+
+    def _restart(self, log_step_size: np.ndarray | Array) -> None:
+        """Adapt the step sizes anew, beginning with these."""
+        begun = compile_briefly(_begin)(jnp.asarray(log_step_size))
+        # NumPy's arrays have no weak types, for which the block would be compiled once more.
+        self.tuning = jax.tree.map(np.asarray, begun)
+
+    def _renew_mass(self, points: np.ndarray) -> None:
+        """The covariance of points of all chains, shape (m, d), slightly shrunk."""
+        count, dim = points.shape
+        covariance = np.cov(points.T).reshape(dim, dim)
+        mass = count * covariance + SHRINKING_DRAWS * SMALL_MASS * np.eye(dim)
+        mass = mass / (count + SHRINKING_DRAWS)
+        self.mass = jnp.asarray(mass if self.mass.ndim == 2 else np.diag(mass))
 
 
-@eqx.filter_jit
-def _sample(density: LogPosterior, state: Any, parameters: Any, key: Array, draws: int) -> Any:  # noqa: ANN401
-    kernel = load_blackjax().nuts.build_kernel()
+def _adaptation() -> Any:  # noqa: ANN401
+    """Functions that begin, go on with and end the adaptation of a step size."""
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-    def one(key: Array, state: Any, parameters: Any) -> Any:  # noqa: ANN401
-        def step(state: Any, key: Array) -> Any:  # noqa: ANN401
-            state, info = kernel(key, state, density.log_prob_unconstrained, **parameters)
+    return dual_averaging_adaptation(ACCEPTANCE)
+
+
+def _begin(log_step_size: Array) -> Any:  # noqa: ANN401
+    return jax.vmap(_adaptation()[0])(jnp.exp(log_step_size))
+
+
+def _run_block(
+    density: LogPosterior,
+    position: Array,
+    mass: Array,
+    tuning: Any,  # noqa: ANN401
+    key: Array,
+    adapting: Array,
+) -> Any:  # noqa: ANN401
+    """Steps of all chains: their ends, their step sizes and what is kept of every step."""
+    nuts, (_, adapt, _) = load_blackjax().nuts, _adaptation()
+    kernel = nuts.build_kernel()
+
+    def one(position: Array, tuning: Any, key: Array) -> Any:  # noqa: ANN401
+        def step(carried: Any, key: Array) -> Any:  # noqa: ANN401
+            state, tuning = carried
+            size = jnp.exp(jnp.where(adapting, tuning.log_step_size, tuning.log_step_size_avg))
+            state, info = kernel(key, state, density.log_prob_unconstrained, size, mass)
+            adapted = adapt(tuning, info.acceptance_rate)
+            tuning = jax.tree.map(partial(jnp.where, adapting), adapted, tuning)
             # The density of θ, not that of the coordinates.
             log_prob = state.logdensity - density.coordinates.log_jacobian(state.position)
             kept = (state.position, log_prob, info.is_divergent, info.acceptance_rate)
-            return state, (*kept, info.num_integration_steps)
+            return (state, tuning), (*kept, info.num_integration_steps)
 
-        return jax.lax.scan(step, state, jax.random.split(key, draws))
+        state = nuts.init(position, density.log_prob_unconstrained)
+        (state, tuning), kept = jax.lax.scan(step, (state, tuning), jax.random.split(key, BLOCK))
+        return state.position, tuning, kept
 
-    chains = state.logdensity.shape[0]
-    return jax.vmap(one)(jax.random.split(key, chains), state, parameters)
+    return jax.vmap(one)(position, tuning, jax.random.split(key, len(position)))

@@ -43,7 +43,9 @@ MOST_NODES = 1500
 COST = 0.5
 #: Draws from the prior that show roughly where the posterior lives.
 FIRST_DRAWS = 1024
-#: How many of them should matter.
+#: Draws from the prior that samplers begin with.
+APPROACH_DRAWS = 2048
+#: How many of the first should matter.
 FIRST_ESS = 64
 #: Standard deviations of the first ellipsoid, for a flattened posterior and for the posterior.
 FIRST_REACH = (3.5, 7.0)
@@ -105,7 +107,8 @@ def _tabulate(
         return None
     few = exact.thin(FEW_EVENTS)
     rough = dataclasses.replace(target.density, likelihood=few)
-    drawn = target.draw_prior(FIRST_DRAWS, seed)
+    # Drawn as many as samplers draw first, for which one program is enough.
+    drawn = target.draw_prior(APPROACH_DRAWS, seed)[:FIRST_DRAWS]
     most = int(min(MOST_NODES, COST * evaluations))
     density = target.density
 
@@ -159,8 +162,11 @@ def _search_modes(
         free = np.clip(coordinates.many_free(starts), -FURTHEST, FURTHEST)
         box = (np.full_like(free, -FURTHEST), np.full_like(free, FURTHEST))
         with float64():
-            ends = maximise(_Density(rough), np.zeros((len(free), 1)), free, *box).theta
+            data = np.zeros((len(free), 1))
+            ends = maximise(_Density(rough), data, free, *box, brief=True).theta
         return coordinates.many_theta(ends)
 
-    exact = target.density.log_probs
-    return ModeSearch(drawn, coordinates.scale, rough.log_probs, climb, exact, ratio)
+    def evaluate(points: np.ndarray) -> np.ndarray:
+        return rough.log_likelihoods(points) + rough.log_priors(points)
+
+    return ModeSearch(drawn, coordinates.scale, evaluate, climb, target.density.log_probs, ratio)

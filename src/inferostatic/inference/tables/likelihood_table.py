@@ -51,16 +51,25 @@ class LikelihoodSurface(AbstractSurface):
 
 
 def maximise_likelihood(
-    likelihood: AbstractLogLikelihood, start: np.ndarray, low: np.ndarray, high: np.ndarray
+    likelihood: AbstractLogLikelihood,
+    start: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    brief: bool = False,
 ) -> Maximum:
-    """Maxima of one function from every start, in a box of its own, shapes (b, d)."""
+    """Maxima of one function from every start, in a box of its own, shapes (b, d).
+
+    With few events, or a table, compiling is what takes time: it is `brief`.
+    """
     count = len(start)
     # A table costs nothing, a program for another number of starts seconds.
-    rows = np.arange(max(count, TABLE_STARTS if likelihood.events_at_once == 1 else 0)) % count
+    table = likelihood.events_at_once == 0
+    rows = np.arange(max(count, TABLE_STARTS if table else 0)) % count
     with float64():
         surface = LikelihoodSurface(likelihood)
         box = (start[rows], low[rows], high[rows])
-        found = maximise(surface, np.zeros((len(rows), 1)), *box)
+        found = maximise(surface, np.zeros((len(rows), 1)), *box, brief=brief or table)
     return Maximum(*(part[:count] for part in found))
 
 
@@ -125,7 +134,7 @@ def tabulate_likelihood(
 
     def climb(starts: np.ndarray) -> np.ndarray:
         box = (np.broadcast_to(edge, (len(starts), len(edge))) for edge in (model.low, model.high))
-        return maximise_likelihood(few, full(starts), *box).theta[:, free]
+        return maximise_likelihood(few, full(starts), *box, brief=True).theta[:, free]
 
     with progress("tabulating ln L", usual_nodes(len(free)), show=show) as advance:
         found = tabulate_sums(problem, Ellipsoid(theta[free], root, low, high), advance)

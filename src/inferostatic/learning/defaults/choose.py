@@ -20,7 +20,7 @@ from .trials import (
 )
 from .weight_decay import (
     FEWER_SHRINKS,
-    SHRINKS,
+    TRIED_TO_THE_END,
     choose_by_short_trials,
     set_shrink,
     set_untried_decay,
@@ -54,20 +54,23 @@ def count_planned_steps(
     """Steps of all trainings of a fit, at most, for its display."""
     dataset, count = problem.dataset, len(problem.split.train)
     whole = count_steps(complete_training(training, len(dataset), count), count)
-    wanted = choose_members(training) if members is None else members
-    if not makes_trials(problem, training):
+    open_features = isinstance(architecture.x_features, Automatic)
+    open_decay = training.weight_decay is None
+    tried = (open_features or open_decay) and makes_trials(problem, training)
+    wanted = choose_members(training, tried=tried) if members is None else members
+    if not tried:
         return wanted * whole
     part, to_the_end = count_tried(problem), tries_to_the_end(dataset)
     events = len(dataset) if tries_all_events(dataset) else part
     trial = complete_training(training, events, part)
     steps = 0
-    if isinstance(architecture.x_features, Automatic):
+    if open_features:
         short = shorten(trial, choose_features_part(to_the_end=to_the_end))
         steps += MOST_CANDIDATES * count_steps(short, part)
-    if training.weight_decay is not None:
+    if not open_decay:
         return steps + wanted * whole
     if to_the_end:
-        return steps + (len(SHRINKS) + max((members or 1) - 1, 0)) * whole
+        return steps + (TRIED_TO_THE_END + max((members or 1) - 1, 0)) * whole
     # Two towers are tried once.
     steps += (1 + len(FEWER_SHRINKS)) * count_steps(shorten(trial, DECAY_PART), part)
     return steps + wanted * whole
@@ -89,10 +92,11 @@ def choose_defaults(
     """
     split = problem.split
     complete = complete_training(training, len(problem.dataset), len(split.train))
-    wanted = choose_members(training) if members is None else members
     open_features = isinstance(architecture.x_features, Automatic)
     open_decay = training.weight_decay is None
-    if not makes_trials(problem, training) or not (open_features or open_decay):
+    tried = (open_features or open_decay) and makes_trials(problem, training)
+    wanted = choose_members(training, tried=tried) if members is None else members
+    if not tried:
         return Defaults(architecture, complete, missing=wanted)
     part, on_all = plan_trials(problem)
     count = len(part.split.train)

@@ -13,6 +13,8 @@ from ..training.options import Training
 ENSEMBLE_EFFORT = 3.0
 #: Members of that ensemble.
 ENSEMBLE = 3
+#: Members of a default fit: each is trained on a core of its own, so the second takes little time.
+PAIR = 2
 #: Effort up to which a training becomes longer.
 LONGEST_EFFORT = 4.0
 #: Steps at 1,000 events.
@@ -27,9 +29,14 @@ SMALLEST_BATCH = 32
 LARGEST_BATCH = 1024
 
 
-def choose_members(training: Training) -> int:
-    """How many networks are trained and averaged, where that is not left to trials."""
-    return ENSEMBLE if training.effort >= ENSEMBLE_EFFORT else 1
+def choose_members(training: Training, *, tried: bool) -> int:
+    """How many networks are trained and averaged, where that is not left to trials.
+
+    One where settings were given or the effort is small, and nothing is `tried` out.
+    """
+    if training.effort >= ENSEMBLE_EFFORT:
+        return ENSEMBLE
+    return PAIR if tried else 1
 
 
 def choose_network_size(events: int) -> tuple[int, int]:

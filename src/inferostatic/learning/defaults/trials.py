@@ -116,14 +116,9 @@ def find_first_within_error(losses: np.ndarray, errors: float, worth: float = 0.
 
     Candidates come in the order of preference, and `losses` are those of the same events.
     """
-    return int(find_within_error(losses, errors, worth)[0])
-
-
-def find_within_error(losses: np.ndarray, errors: float, worth: float = 0.0) -> np.ndarray:
-    """All candidates that are so near to the lowest loss, in their order."""
     best = int(np.argmin(losses.mean(axis=1)))
     excess, error = find_excess_and_error(losses, best)
-    return np.flatnonzero(excess <= np.maximum(errors * error, worth))
+    return int(np.flatnonzero(excess <= np.maximum(errors * error, worth))[0])
 
 
 def find_excess_and_error(losses: np.ndarray, best: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,12 +22,18 @@ from .trials import (
     describe_cost,
     find_excess_and_error,
     find_first_within_error,
-    find_within_error,
 )
 
-#: e-folds by which an idle weight shrinks during training: what is tried with few events, from
-#: weak to strong. Sharp structures need the weakest, many parameters and few events the strongest.
-SHRINKS = (0.15, 0.6, 2.3, 4.0)
+#: e-folds by which an idle weight shrinks during training: what nearly all problems want.
+PREFERRED = 2.3
+#: What sharp structures want.
+WEAKEST = 0.15
+#: What is tried beside the preferred one where that is not clearly worse than the weakest.
+STRONGEST = 4.0
+#: What is tried beside the weakest where that is clearly better than the preferred one.
+WEAKER = 0.6
+#: Networks that are trained to the end with few events: two decays, then two more networks.
+TRIED_TO_THE_END = 4
 #: What is tried shortly with many events, the preferred first.
 FEWER_SHRINKS = (2.3, 0.6)
 #: That of two towers, which hardly depend on it.
@@ -40,17 +46,15 @@ LARGEST_DECAY = 1.0
 LARGEST_UNTRIED_DECAY = 0.1
 #: Part of the epochs for which decays and networks are tried shortly.
 PART = 0.25
-#: Standard errors within which a loss counts as the best.
+#: Standard errors by which a loss must be better than that of a preferred choice.
 WITHIN = 1.0
-#: Decays that are tried first.
-FIRST = 2
-#: Standard errors by which the weaker of these must be worse for still weaker ones to be left out.
-HOPELESS = 2.0
+#: Standard errors by which the weakest decay must be better than the preferred one to replace it.
+SHARP = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class TriedDecays:
-    """Networks that validation cannot tell from the best, and the decay of the strongest."""
+    """Networks as good as the best, and its decay."""
 
     decay: float
     reason: str
@@ -84,43 +88,50 @@ def set_untried_decay(training: Training, training_events: int) -> Training:
 def train_all_decays(
     trials: Trials, architecture: AbstractArchitecture, members: int | None
 ) -> TriedDecays:
-    """Train a network for every decay; keep those as good as the best, or the first of them.
+    """Train networks with several decays, and keep the best as an ensemble, or one of them.
 
-    The two strongest come first. If the weaker of them is clearly worse, still weaker ones are left
-    out, and others with the kept decay take their place in the ensemble.
+    The preferred and the weakest decay come first. Then follow a second network with the better of
+    them, and one with the decay next to it, which is kept where it is better still.
     """
     began, training = time.perf_counter(), trials.training
-    shrinks = SHRINKS[::-1]
-    # Members of an ensemble begin apart; one that is followed by others is the first of them.
-    starts = range(len(shrinks)) if members is None else [0] * len(shrinks)
-    settings = [_setting(trials, architecture, *each) for each in zip(shrinks, starts, strict=True)]
-    tried = trials.run(architecture, training, settings[:FIRST], "weight decay")
-    losses = np.concatenate([one.event_losses for one in tried])
-    excess, error = find_excess_and_error(losses, 0)
-    if excess[-1] <= HOPELESS * error[-1]:
-        tried += trials.run(architecture, training, settings[FIRST:], "weight decay")
-        losses = np.concatenate([one.event_losses for one in tried])
-    # Latent information makes targets so precise that the best is simply taken.
+    alone = members is not None
+
+    def train(shrinks: list[float], first: int) -> list[TrainedModel]:
+        # Members of an ensemble begin apart; one that is followed by others is the first of them.
+        starts = [0 if alone else first + j for j in range(len(shrinks))]
+        settings = [_setting(trials, architecture, *e) for e in zip(shrinks, starts, strict=True)]
+        return trials.run(architecture, training, settings, "weight decay")
+
+    shrinks = [PREFERRED, WEAKEST]
+    tried = train(shrinks, 0)
+    better = 1 if _is_better(tried, 1, 0, SHARP) else 0
+    neighbour = WEAKER if better == 1 else STRONGEST
+    more = [neighbour] if alone else [neighbour, shrinks[better]]
+    tried += train(more, len(shrinks))
+    shrinks += more
+    # Latent information makes targets so precise that whatever is better is taken.
     errors = 0.0 if trials.problem.dataset.reads_latent else WITHIN
-    kept = find_within_error(losses, errors)
-    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks[: len(tried)]]
-    reason = describe_choice("weight decay", names, losses, int(kept[0]))
-    chosen = [tried[j] for j in kept]
-    if members is not None:
-        chosen = chosen[:1]
-    elif len(kept) > 1:
-        others = ", ".join(f"e^{shrinks[j]:g}" for j in kept[1:])
-        reason += f"; as good as the best are {others} too, so all of these are members"
-    if members is None and len(tried) < len(settings):
-        more = [
-            dataclasses.replace(settings[kept[0]], start=settings[j].start)
-            for j in range(len(tried), len(settings))
-        ]
-        chosen += trials.run(architecture, training, more, "members")
-        reason += f"; {len(more)} more members with {names[kept[0]]}"
-    ready = functools.reduce(join_members, chosen)
+    chosen = 2 if _is_better(tried, 2, better, errors) else better
+    if alone:
+        kept = [chosen]
+    else:
+        kept = [better, 3] if chosen == better else [chosen, better, 3]
+    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
+    losses = np.concatenate([one.event_losses for one in tried])
+    reason = describe_choice("weight decay", names, losses, chosen)
+    if len(kept) > 1:
+        reason += f"; members are {', '.join(f'e^{shrinks[j]:g}' for j in kept)}"
+    ready = functools.reduce(join_members, [tried[j] for j in kept])
     reason = f"{reason} {describe_cost(trials, training, began)}"
-    return TriedDecays(settings[kept[0]].weight_decay, reason, ready)
+    decay = _setting(trials, architecture, shrinks[chosen]).weight_decay
+    return TriedDecays(decay, reason, ready)
+
+
+def _is_better(tried: list[TrainedModel], one: int, other: int, errors: float) -> bool:
+    """Whether the loss of `one` is lower than that of the `other` by so many standard errors."""
+    losses = np.concatenate([tried[other].event_losses, tried[one].event_losses])
+    excess, error = find_excess_and_error(losses, 0)
+    return bool(excess[1] < -errors * error[1])
 
 
 def choose_by_short_trials(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -15,6 +14,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from ...checkpoint import NotSaved
+from ...cores import count_cores
 from ...estimator.history import History
 from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
@@ -25,9 +26,12 @@ from ...progress import Advance
 from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractDataset, Split
 from ..methods import AbstractMethod
+from .devices import count_devices
 from .options import Training, count_steps
+from .run import TrainingResult
+from .saved_training import NOWHERE, Place, Story
 from .steps import Job, is_small
-from .train import TrainingResult, train_members
+from .train import train_members
 from .validation import Task
 
 #: Networks trained at a time, at most: each holds its batches in memory.
@@ -77,7 +81,7 @@ class MemberSetting:
 class LearningProblem:
     """What is to be learned: a method, the events, their split, and the seed of all randomness.
 
-    `advance` reports steps of all trainings to one display.
+    `advance` reports steps of all trainings to one display; `story` is where they are kept.
     """
 
     method: AbstractMethod
@@ -85,6 +89,7 @@ class LearningProblem:
     split: Split
     seed: int
     advance: Advance | None = None
+    story: Story = dataclasses.field(default_factory=lambda: Story(NotSaved()))
 
     def build_task(
         self,
@@ -92,6 +97,7 @@ class LearningProblem:
         maps: Sequence[AbstractFeatureMap],
         training: Training,
         decay: Array | None,
+        place: Place = NOWHERE,
     ) -> Task:
         """The training of members like the template, with these features for all or for each."""
         # Examples come with their features.
@@ -100,7 +106,7 @@ class LearningProblem:
         distribution = self.dataset.distribution
         job = Job(bare, self.method, distribution, training.adam, steps, decay, len(maps) > 1)
         examples = self.dataset.examples(maps)
-        return Task(job, training, examples, self.split, self.seed, self.advance)
+        return Task(job, training, examples, self.split, self.seed, self.advance, place)
 
 
 def train_side_by_side(
@@ -119,11 +125,12 @@ def train_side_by_side(
     keys = [derive_member_key(problem.seed, setting.start) for setting in settings]
     template, weights = draw_weights(architecture, shapes[0], keys)
     decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
+    stage = problem.story.begin_stage(title)
 
     def train(problem: LearningProblem, rows: slice) -> list[TrainedModel]:
         maps = [shape.x_features for shape in shapes[rows]]
         maps = maps if len(kinds) > 1 else maps[:1]
-        task = problem.build_task(template, maps, training, decay[rows])
+        task = problem.build_task(template, maps, training, decay[rows], stage.place(rows))
         result = train_members(task, weights[rows], title=title)
         return [_take_member(template, s, result, j) for j, s in enumerate(shapes[rows])]
 
@@ -154,18 +161,15 @@ def trains_in_threads(template: AbstractModel) -> bool:
     """Whether networks are best trained one in each thread, all by one compiled program.
 
     On a CPU the products of one network hardly use more than one core, and stacked ones take up to
-    twice the time; only small networks gain by being stacked, as all do on an accelerator.
+    twice the time; only small networks gain by being stacked, as all do on an accelerator. Several
+    devices divide stacked members, or batches, among themselves.
     """
-    return jax.default_backend() == "cpu" and not is_small(template)
+    return jax.default_backend() == "cpu" and count_devices() == 1 and not is_small(template)
 
 
 def count_threads() -> int:
     """Networks that are trained at a time: one on each core that this process may use."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        cores = os.cpu_count() or 1
-    return min(cores, MOST_THREADS)
+    return min(count_cores(), MOST_THREADS)
 
 
 class _StoppedError(Exception):
@@ -197,6 +201,8 @@ def run_in_threads(
             return [future.result() for future in futures]
         except BaseException:
             stop.set()
+            # At once: the epochs under way may take longer than the system waits.
+            problem.story.saved.save()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 

@@ -16,11 +16,13 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ...compilation import compile_with_options
 from ...models.members import with_network
 from ...models.potential import AbstractModel
 from ...supervision.supervision import ThetaDistribution
 from ..dataset.examples import Examples
 from ..methods import AbstractMethod
+from .devices import count_devices
 from .options import Adam
 
 #: Validation events evaluated at a time, to bound the memory.
@@ -138,7 +140,7 @@ def _over_members(job: Job, function: Any, mapped: tuple[Any, ...]) -> Any:  # n
         # A single member is trained without a batch axis, which is faster for small networks.
         result = function(*jax.tree.map(lambda leaf: leaf[0], mapped))
         return jax.tree.map(lambda leaf: leaf[None], result)
-    if jax.default_backend() == "cpu" and not is_small(job.model):
+    if jax.default_backend() == "cpu" and count_devices() == 1 and not is_small(job.model):
         # One after another: on a CPU products of stacked matrices take up to twice the time.
         return jax.lax.map(lambda parts: function(*parts), mapped)
     return jax.vmap(function)(*mapped)
@@ -156,21 +158,7 @@ _LARGE = {"xla_backend_optimization_level": 1}
 @functools.cache
 def compile_with(function: Any, *, small: bool = False) -> Any:  # noqa: ANN401
     """The function compiled with the options that suit the size of its matrices on a CPU."""
-    options: dict[str, Any] = _SMALL if small else _LARGE
-    compile_: Any = eqx.filter_jit
-    if jax.default_backend() != "cpu" or not _accepts(tuple(options.items())):
-        return compile_(function)
-    return compile_(function, compiler_options=options)
-
-
-@functools.cache
-def _accepts(options: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether this version of XLA knows the options."""
-    try:
-        jax.jit(lambda x: x, compiler_options=dict(options))(1.0)
-    except Exception:  # noqa: BLE001 (whatever it raises, the answer is no)
-        return False
-    return True
+    return compile_with_options(function, _SMALL if small else _LARGE)
 
 
 def compile_steps(job: Job) -> Any:  # noqa: ANN401

@@ -12,69 +12,58 @@ import numpy as np
 from jaxtyping import Array
 
 from ...estimator.history import History
+from ...inputs import warn_user
 from ...progress import Advance, progress
 from ...streams import Purpose, Stream
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
+from .devices import Placement, choose_placement
 from .options import count_steps
+from .run import Run, TrainingResult
+from .saved_training import identify_training
 from .steps import Job, State, compile_steps, initial_state, member_losses, supervise_examples
-from .stopping import StoppingRule
+from .stopping import Stop, StoppingRule
 from .validation import Task, draw_validation, find_event_losses
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """All that the epochs so far have left: whoever has it can go on from here.
-
-    Attributes:
-        state: weights of all members and the optimiser's memory.
-        best: the best epoch of every member.
-        train_loss, validation_loss: of every epoch, shape (epochs, members).
-        seconds: wall time of every epoch, shape (epochs,).
-    """
-
-    state: State
-    best: BestEpoch
-    train_loss: np.ndarray
-    validation_loss: np.ndarray
-    seconds: np.ndarray
-
-    @property
-    def epochs(self) -> int:
-        """Epochs done."""
-        return len(self.seconds)
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingResult:
-    """What came of a training.
-
-    Attributes:
-        weights: of every member, shape (members, parameters).
-        history: losses by epoch.
-        event_losses: loss of every validation event for every member, shape (members, events).
-    """
-
-    weights: Array
-    history: History
-    event_losses: np.ndarray
-
-
 def train_members(task: Task, weights: Array, *, title: str | None = None) -> TrainingResult:
-    """Train all members, each from its row of `weights`."""
+    """Train all members, each from its row of `weights`, or from where its checkpoint stands."""
     training = task.training
     assert training.epochs is not None
-    validation = draw_validation(task)
-    epoch = _plan_epochs(task, members=len(weights))
-    rule = StoppingRule(training.epochs, training.patience)
-    run = _begin(task.job, weights)
+    counts = len(task.split.train), len(task.split.validation)
+    saved = task.place.begin(
+        identify_training(training, weights, task.job.decay, task.seed, counts)
+    )
     title = f"training {task.job.method}" if title is None else title
     steps = count_steps(training, len(task.split.train)) // training.epochs
     with _show(task, title, training.epochs * steps, len(weights)) as advance:
+        if saved.result is not None:
+            advance(steps * len(saved.result.history.seconds))
+            for remark in saved.result.history.warnings:
+                warn_user(remark)
+            return saved.result
+        epoch = _plan_epochs(task, members=len(weights))
+        placement = choose_placement(len(weights), epoch.batch)
+        task = dataclasses.replace(task, examples=placement.repeat(task.examples))
+        validation = draw_validation(task)
+        rule = StoppingRule(training.epochs, training.patience)
+        run = saved.continue_run(_begin(task.job, weights))
+        run = dataclasses.replace(run, state=placement.place_members(run.state))
+        if run.epochs:
+            advance(steps * run.epochs, _note(run))
         while (stop := rule.decide(run.validation_loss)) is None:
-            run = _add_epoch(task, run, validation, dataclasses.replace(epoch, number=run.epochs))
+            epoch = dataclasses.replace(epoch, number=run.epochs)
+            run = _add_epoch(task, run, validation, epoch, placement)
+            saved.keep_run(run)
             advance(steps, _note(run))
+        result = _finish(task, run, validation, stop)
+        result = dataclasses.replace(result, weights=placement.collect(result.weights))
+        saved.keep_result(result)
+    return result
+
+
+def _finish(task: Task, run: Run, validation: Examples | None, stop: Stop) -> TrainingResult:
     kept = _keep(task, run, stopped_early=stop.early)
     history = History(
         train_loss=run.train_loss,
@@ -112,10 +101,12 @@ def _plan_epochs(task: Task, *, members: int) -> Epoch:
     return Epoch(task.seed, 0, batch, orders, numbers=_measure_example(task))
 
 
-def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) -> Run:
+def _add_epoch(
+    task: Task, run: Run, validation: Examples | None, epoch: Epoch, placement: Placement
+) -> Run:
     """The run with one more epoch."""
     began = time.perf_counter()
-    state, train_loss = _train_epoch(task, run.state, epoch)
+    state, train_loss = _train_epoch(task, run.state, epoch, placement)
     loss = np.full(len(train_loss), np.nan)
     if validation is not None:
         each = np.asarray(member_losses(task.job, state.weights, validation), np.float64)
@@ -136,16 +127,19 @@ def _add_epoch(task: Task, run: Run, validation: Examples | None, epoch: Epoch) 
     )
 
 
-def _train_epoch(task: Task, state: State, epoch: Epoch) -> tuple[State, np.ndarray]:
+def _train_epoch(
+    task: Task, state: State, epoch: Epoch, placement: Placement
+) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
     key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
     run_steps = compile_steps(task.job)
     losses = []
     with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
         for number, piece in enumerate(pieces):
-            order, real = jnp.asarray(piece.order), jnp.asarray(piece.real)
-            own = jax.random.fold_in(key, number)
-            state, loss = run_steps(task.job, state, piece.examples, order, real, own)
+            order = placement.place_order(piece.order, own=epoch.orders is not None)
+            real, own = jnp.asarray(piece.real), jax.random.fold_in(key, number)
+            examples = placement.repeat(piece.examples)
+            state, loss = run_steps(task.job, state, examples, jnp.asarray(order), real, own)
             losses.append(np.asarray(loss, np.float64) * piece.real[:, None])
     return state, np.concatenate(losses).sum(axis=0) / len(task.split.train)
 

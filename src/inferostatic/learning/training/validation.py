@@ -10,6 +10,7 @@ from ...streams import Purpose, Stream
 from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
 from .options import Training
+from .saved_training import NOWHERE, Place
 from .steps import Job, fix_records, member_losses
 
 #: Records (candidate sets, pairs, …) over all validation events by which finished members are
@@ -24,6 +25,7 @@ class Task:
     """What is trained on what: a job, its examples, their split, and the seed of all randomness.
 
     `advance` reports steps to the display of a whole fit; without it a training shows its own.
+    `place` is where it is kept.
     """
 
     job: Job
@@ -32,6 +34,7 @@ class Task:
     split: Split
     seed: int
     advance: Advance | None = None
+    place: Place = NOWHERE
 
 
 def draw_validation(task: Task, number: int = 0) -> Examples | None:

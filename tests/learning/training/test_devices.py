@@ -1,0 +1,104 @@
+"""Training over several devices: the same weights to rounding, by unchanged code."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from inferostatic.learning.training.devices import choose_placement, count_devices
+
+#: Run with as many devices as its argument says. Without an output bias: no loss depends on it,
+#: and Adam walks by the signs of rounding errors.
+PROGRAM = """
+import json, os, sys
+os.environ["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={sys.argv[1]}"
+import equinox as eqx, jax, numpy as np
+import inferostatic as ist
+from inferostatic.learning.training.devices import choose_placement
+assert jax.device_count() == int(sys.argv[1])
+events = ist.simulate(ist.toys.Dirichlet(), ist.Uniform([0.5] * 3, [5.0] * 3), 1000, seed=1)
+large, small = ist.MLP((64, 64), output_bias=False), ist.MLP((8, 8), output_bias=False)
+cases = {
+    "members": (small, 4, {}),
+    "batches": (small, 1, {}),
+    "large members": (large, 4, {}),
+    "large batches": (large, 1, {}),
+    "batches of three": (small, 3, {}),
+    "own batches": (small, 4, {"shared_batches": False}),
+    "odd batches": (large, 1, {"batch_size": 50}),
+    "no way": (large, 1, {"batch_size": 51}),
+}
+found = {}
+for name in sys.argv[3:]:
+    network, members, more = cases[name]
+    training = ist.Training(epochs=1, **more)
+    kept = f"{sys.argv[2]}/{sys.argv[1]} {name}"
+    for _ in range(2):
+        est = ist.fit(
+            events, network=network, members=members, training=training, checkpoint=kept, seed=2
+        )
+    leaves = jax.tree.leaves(eqx.filter(est.model.network, eqx.is_array))
+    assert all(len(leaf.devices()) == 1 for leaf in leaves)
+    found[name] = np.concatenate([np.asarray(leaf).ravel() for leaf in leaves]).tolist()
+    placement = choose_placement(members, more.get("batch_size", 64))
+    size = 1 if placement.mesh is None else placement.mesh.size
+    found[name + " divided"] = [size, int(placement.members)]
+    est.score(events.x[:5], events.theta[:5])
+print(json.dumps(found))
+"""
+
+
+#: Among how many devices each case is divided, and whether by members.
+DIVIDED = {
+    "members": [4, 1],
+    "batches": [4, 0],
+    "large members": [4, 1],
+    "large batches": [4, 0],
+    "batches of three": [4, 0],
+    "own batches": [4, 1],
+    "odd batches": [2, 0],
+    "no way": [1, 0],
+}
+
+
+def train_on(devices: int, folder: Path, cases: Sequence[str]) -> dict[str, Any]:
+    environment = {**os.environ, "INFEROSTATIC_PROGRESS": "0", "JAX_PLATFORMS": "cpu"}
+    environment["JAX_COMPILATION_CACHE_DIR"] = str(jax.config.jax_compilation_cache_dir)  # pyright: ignore
+    command = [sys.executable, "-c", PROGRAM, str(devices), str(folder), *cases]
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+@pytest.mark.parametrize(
+    "cases", [["members", "batches"], pytest.param([*DIVIDED][2:], marks=pytest.mark.slow)]
+)
+def test_four_devices_agree_with_one(tmp_path: Path, cases: list[str]) -> None:
+    one, four = (train_on(devices, tmp_path, cases) for devices in (1, 4))
+    for name in cases:
+        np.testing.assert_allclose(four[name], one[name], atol=1e-4, rtol=0, err_msg=name)
+        assert four[f"{name} divided"] == DIVIDED[name]
+        assert one[f"{name} divided"] == [1, 0]
+
+
+def test_one_device_places_nothing() -> None:
+    assert count_devices() == 1
+    placement = choose_placement(4, 64)
+    assert placement.mesh is None
+    order = np.arange(6).reshape(2, 3)
+    assert placement.place_order(order, own=False) is order
+    assert placement.repeat([order]) == [order]
+
+
+def test_a_device_that_the_user_chose_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "local_device_count", lambda: 4)
+    assert count_devices() == 4
+    with jax.default_device(jax.devices()[0]):
+        assert count_devices() == 1
