@@ -368,6 +368,9 @@ def test_workers_end_with_the_process_that_started_them(
     assert wait_until(lambda: len(list(tmp_path.glob("mark.*"))) == 1, 60)
     workers = [int(path.suffix[1:]) for path in tmp_path.glob("mark.*")]
     if number is signal.SIGINT:
+        os.kill(workers[0], number)
+        time.sleep(0.5)
+        assert is_running(workers[0])
         os.killpg(process.pid, number)  # as a terminal does
     else:
         os.kill(process.pid, number)
