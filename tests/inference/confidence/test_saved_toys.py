@@ -16,13 +16,13 @@ from inferostatic.inference.confidence.toys import ToyMaker, make_toy_maker
 
 MEANS = exact_normal(dim=2, width=8.0)
 GRID = np.linspace(-0.5, 0.5, 5)
-STORED = ist.simulate(
-    lambda theta, rng: theta + rng.normal(size=theta.shape), MEANS.prior, 2000, seed=9
-)
 
 
 def normal(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return theta + rng.normal(size=theta.shape)
+
+
+STORED = ist.simulate(normal, ist.Uniform([-8.0] * 2, [8.0] * 2), 2000, seed=9)
 
 
 def interrupt_toys(monkeypatch: pytest.MonkeyPatch, points: int | None) -> list[int]:
