@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +57,7 @@ def run_campaign(folder: Path, *, kills: int, effort: float, seed: int) -> Campa
     rng = np.random.default_rng(seed)
     run_once(folder / "first", effort)  # compiles, for all that follow
     whole, seconds, _ = run_once(folder / "whole", effort)
+    assert whole is not None
     campaign = Campaign(whole, seconds)
     while campaign.kills < kills:
         place = folder / f"fit-{len(campaign.found)}"
@@ -95,10 +97,11 @@ def run_once(
             except subprocess.TimeoutExpired:
                 process.kill()
         told = [line for line in lines if line.startswith("{")]
-    if not told:
-        assert kill_after is not None, "the process failed by itself"
-        return None, time.monotonic() - began, resumed
-    return json.loads(told[0])["weights"], time.monotonic() - began, resumed
+    seconds = time.monotonic() - began
+    if process.returncode == -signal.SIGKILL:
+        return None, seconds, resumed
+    assert process.returncode == 0, "the process failed by itself"
+    return json.loads(told[0])["weights"], seconds, resumed
 
 
 def fit_in_process(place: str, effort: float) -> None:

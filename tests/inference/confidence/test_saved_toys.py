@@ -8,17 +8,21 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_normal
-from inferostatic.inference.confidence.toys import ToyMaker
+from inferostatic.checkpoint import open_checkpoint
+from inferostatic.inference.confidence.observed_fit import fit_observed
+from inferostatic.inference.confidence.saved_toys import SavedToys
+from inferostatic.inference.confidence.toy_fits import ToyFitter
+from inferostatic.inference.confidence.toys import ToyMaker, make_toy_maker
 
 MEANS = exact_normal(dim=2, width=8.0)
 GRID = np.linspace(-0.5, 0.5, 5)
-STORED = ist.simulate(
-    lambda theta, rng: theta + rng.normal(size=theta.shape), MEANS.prior, 2000, seed=9
-)
 
 
 def normal(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return theta + rng.normal(size=theta.shape)
+
+
+STORED = ist.simulate(normal, ist.Uniform([-8.0] * 2, [8.0] * 2), 2000, seed=9)
 
 
 def interrupt_toys(monkeypatch: pytest.MonkeyPatch, points: int | None) -> list[int]:
@@ -67,6 +71,35 @@ def test_an_interrupted_set_goes_on_to_the_same_numbers(
         again, _ = find(tmp_path)
     assert made == [0]
     np.testing.assert_array_equal(again.p_value, whole.p_value)
+
+
+def test_what_guides_the_next_fits_comes_back(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(60, 2))
+    likelihood = ist.Likelihood(MEANS, x)
+    observed = fit_observed(likelihood, likelihood.model)
+    points = np.array([[0.0, 0.0], [0.1, 0.2], [0.3, -0.1]])
+
+    def find(path: Path | None, count: int) -> tuple[ToyFitter, list[np.ndarray]]:
+        fitter = ToyFitter(
+            observed, make_toy_maker(likelihood, likelihood.model, normal, 40, None, 3)
+        )
+        with open_checkpoint(path, "toys", dict) as saved:
+            toys = SavedToys(fitter, saved)
+            return fitter, [toys.statistic(point, [0]) for point in points[:count]]
+
+    whole, statistics = find(None, 3)
+    find(tmp_path, 2)
+    found, again = find(tmp_path, 3)
+    np.testing.assert_array_equal(again, statistics)
+    assert (found.fits, found.failed) == (whole.fits, whole.failed)
+    assert found.seen.keys() == whole.seen.keys() == {(), (0,)}
+    for key in whole.seen:
+        assert len(found.seen[key]) == len(whole.seen[key]) == 3
+        for one, two in zip(found.seen[key], whole.seen[key], strict=True):
+            np.testing.assert_array_equal(one[0], two[0])
+            np.testing.assert_array_equal(one[1], two[1])
+            np.testing.assert_array_equal(one[2].centre, two[2].centre)
+            np.testing.assert_array_equal(one[2].spread, two[2].spread)
 
 
 def test_other_data_or_options_are_refused(tmp_path: Path) -> None:

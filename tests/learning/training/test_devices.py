@@ -48,23 +48,37 @@ for name in sys.argv[3:]:
     assert all(len(leaf.devices()) == 1 for leaf in leaves)
     found[name] = np.concatenate([np.asarray(leaf).ravel() for leaf in leaves]).tolist()
     placement = choose_placement(members, more.get("batch_size", 64))
-    size = 1 if placement.mesh is None else placement.mesh.size
-    found[name + " divided"] = [size, int(placement.members)]
+    # What a device holds of weights and of batches.
+    batch, own = more.get("batch_size", 64), "shared_batches" in more
+    order = np.zeros((members, 5, batch) if own else (5, batch), np.int32)
+    arrays = placement.place_members(np.zeros((members, 7))), placement.place_order(order, own=own)
+    held = [jax.numpy.asarray(array).addressable_shards[0].data for array in arrays]
+    found[name + " divided"] = [list(one.shape) for one in held]
     est.score(events.x[:5], events.theta[:5])
 print(json.dumps(found))
 """
 
 
-#: Among how many devices each case is divided, and whether by members.
+#: Shapes of the weights and of the batches that each of four devices holds.
 DIVIDED = {
-    "members": [4, 1],
-    "batches": [4, 0],
-    "large members": [4, 1],
-    "large batches": [4, 0],
-    "batches of three": [4, 0],
-    "own batches": [4, 1],
-    "odd batches": [2, 0],
-    "no way": [1, 0],
+    "members": [[1, 7], [5, 64]],
+    "batches": [[1, 7], [5, 16]],
+    "large members": [[1, 7], [5, 64]],
+    "large batches": [[1, 7], [5, 16]],
+    "batches of three": [[3, 7], [5, 16]],
+    "own batches": [[1, 7], [1, 5, 64]],
+    "odd batches": [[1, 7], [5, 25]],
+    "no way": [[1, 7], [5, 51]],
+}
+#: The same where there is one device.
+WHOLE = DIVIDED | {
+    "members": [[4, 7], [5, 64]],
+    "batches": [[1, 7], [5, 64]],
+    "large members": [[4, 7], [5, 64]],
+    "large batches": [[1, 7], [5, 64]],
+    "batches of three": [[3, 7], [5, 64]],
+    "own batches": [[4, 7], [4, 5, 64]],
+    "odd batches": [[1, 7], [5, 50]],
 }
 
 
@@ -85,7 +99,7 @@ def test_four_devices_agree_with_one(tmp_path: Path, cases: list[str]) -> None:
     for name in cases:
         np.testing.assert_allclose(four[name], one[name], atol=1e-4, rtol=0, err_msg=name)
         assert four[f"{name} divided"] == DIVIDED[name]
-        assert one[f"{name} divided"] == [1, 0]
+        assert one[f"{name} divided"] == WHOLE[name]
 
 
 def test_one_device_places_nothing() -> None:
