@@ -14,12 +14,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...cores import count_cores
 from ...inputs import as_count, as_number, kind_of
 from ...packages import import_package
 from .engine import AbstractEngine, Result, Task, TaskError
 from .failures import Drop, require_failures
 from .pickling import PackedFunction, load_function, pack, pack_function
-from .process_pool import count_cores
 
 #: Tasks under way for each thread of the cluster: one runs and one is there when it ends.
 TASKS_PER_THREAD = 2

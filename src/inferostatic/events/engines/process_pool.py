@@ -1,11 +1,11 @@
 """Worker processes on this machine, which may die or hang without harm to the work."""
 
 import dataclasses
-import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...cores import count_cores
 from ...inputs import as_count, as_number
 from .dispatch import Dispatch, Limits
 from .engine import AbstractEngine, Result, Task
@@ -94,12 +94,6 @@ class ProcessPool(AbstractEngine):
                 return worker
             worker.kill()
         return WorkerProcess()
-
-
-def count_cores() -> int:
-    """The cores that this process may use: batch systems often give it some of a machine's."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
 
 def _make_pool(
