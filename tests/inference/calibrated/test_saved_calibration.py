@@ -8,7 +8,7 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_normal
-from inferostatic.events import simulate
+from inferostatic.events import tasks
 
 WRONG = exact_normal(dim=2, stretch=0.6, tilt=np.array([0.5, -0.3]))
 OBSERVED = np.array([0.7, -0.4]) + np.random.default_rng(2).normal(size=(100, 2))
@@ -24,8 +24,8 @@ def find(**options: Any) -> Any:
 
 
 def interrupt(patch: pytest.MonkeyPatch, calls: int | None) -> list[int]:
-    """Ctrl-C in the call of the simulator after so many; the list counts them."""
-    made, real = [0], simulate.run_simulator
+    """Ctrl-C in the task of the simulation after so many; the list counts them."""
+    made, real = [0], tasks.run_blocks
 
     def run(*arguments: Any, **options: Any) -> Any:
         if calls is not None and made[0] >= calls:
@@ -33,7 +33,7 @@ def interrupt(patch: pytest.MonkeyPatch, calls: int | None) -> list[int]:
         made[0] += 1
         return real(*arguments, **options)
 
-    patch.setattr(simulate, "run_simulator", run)
+    patch.setattr(tasks, "run_blocks", run)
     return made
 
 
