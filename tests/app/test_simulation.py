@@ -204,7 +204,7 @@ def test_a_simulator_that_fails_is_shown_and_mended(folder: Path, more: list[str
     assert result.exit_code == 1
     assert 'raise ArithmeticError("the mass is negative")' in result.output
     assert result.output.count("Traceback") == bool(more)
-    assert "ist.replay('events', " in result.output
+    assert f"ist.replay('{folder / 'events'}', " in result.output
     status = call("status", "events")
     assert status.exit_code == 1
     assert "the mass is negative" in status.output
