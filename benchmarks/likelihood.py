@@ -488,7 +488,9 @@ def print_table(rows: list[Row]) -> None:
                 cell += "" if np.isnan(cpu[side]) else f" ({cpu[side]:.2f})"
                 cells.append(f"{cell:>18}")
             ratio = wall["after"] / wall["before"]
-            shown = "-" if np.isnan(ratio) else f"{ratio:.3f}"
+            cut_before, cut_after = (any(run["cut"] for run in runs) for runs in sides.values())
+            shown = f"{'< ' if cut_before else ''}{ratio:.3f}"
+            shown = "-" if np.isnan(ratio) or cut_after else shown
             print(f"{name:12} {kind:10} {call:7} {' '.join(cells)} {shown:>7}")
     print(f"\n{'job':12} {'estimator':10} {'largest difference':32}")
     for (name, kind), sides in groups.items():

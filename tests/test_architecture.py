@@ -56,6 +56,8 @@ LOADED_ON_FIRST_USE = (
     "pylhe",
     "awkward",
     "numpyro",
+    "dask",
+    "distributed",
 )
 
 

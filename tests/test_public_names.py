@@ -10,6 +10,7 @@ import pytest
 import inferostatic as ist
 
 PUBLIC = """
+<<<<<<< HEAD
 ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Checkpoint Constant Cosine CustomKernel
 CustomPairs CustomPrior DCTR Delta DensityEstimator DirectRatio DirectScore Discrete Epanechnikov
 Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History
@@ -24,6 +25,23 @@ confidence_set cross_entropy_fit cross_fit diagnose draw fisher fit forward_scor
 maximum_likelihood measure_bias nuisance_exponents observable pad_particles paper_network
 paper_ratio_network paper_score_network plots posterior read_lhe read_lhe_weights read_madminer
 read_madminer_samples read_root replay reweight score_response simulate to_pyhf toys upper_limit
+=======
+ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Constant Cosine CustomKernel CustomPairs
+CustomPrior DCTR Dask Delta DensityEstimator DirectRatio DirectScore Discrete Drop Epanechnikov
+Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid History
+Importance InProcess Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss
+LecunNormal Likelihood Linear Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE
+NUTS Natural NearbySimulation Neyman Normal NumpyroSimulator ParticleSet PerParticle PerWorker
+Potential ProcessPool Product Program Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records
+Rectangular Residual Reweighted SALLINO SALLY SCANDAL Savage ScoreCalibration ScoreEstimator Setting
+Sign Simulated Square Standardised Store TaskError Templates Training TrainingError Triangular
+TruncatedNormal TwoTower UncertainRate Uniform WeightedPool Wilks calibrated_fit centre
+centring_report checks choose_width closure compare confidence_set cross_entropy_fit cross_fit
+diagnose draw fisher fit forward_score from_numpyro load maximum_likelihood measure_bias
+nuisance_exponents observable pad_particles paper_network paper_ratio_network paper_score_network
+plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples read_root replay
+reweight score_response simulate to_pyhf toys upper_limit
+>>>>>>> h-engines
 """.split()
 
 
@@ -76,7 +94,20 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.compare: "(events, settings, *, seed)",
     ist.Setting: "(method=None, network=None, training=<factory>, members=1, name=None)",
     ist.load: "(path, network=None, *, supplied=None)",
-    ist.simulate: "(simulator, prior, n, *, seed, progress_bar=None)",
+    ist.simulate: "(simulator, prior, n, *, store=None, engine=None, parts=None, seed, "
+    "progress_bar=None)",
+    ist.Store: "(path, *, name=None, version=None, part_seconds=20.0, block_size=None, "
+    "events_per_part=None)",
+    ist.Store.events: "(self, *, prior=None, joint=None)",
+    ist.Store.status: "(self, *, verify=False)",
+    ist.Store.write: "(self, events, *, seed)",
+    ist.replay: "(store, part, row=None, *, simulator, prior=None)",
+    ist.ProcessPool: "(n=None, *, time_limit=None, retries=1, failures=None)",
+    ist.Dask: "(cluster=None, *, time_limit=None, retries=1, failures=None)",
+    ist.InProcess: "(*, failures=None)",
+    ist.PerWorker: "(factory)",
+    ist.Program: "(command, *, theta='theta.csv', x='x.csv', theta_names=None, x_names=None, "
+    "time_limit=None, deterministic=False, keep_failed=False)",
     ist.LatentLoss: "(loss, *, reference=None, pairs=None)",
     ist.ALICE: "(*, reference=None, pairs=None)",
     ist.ROLR: "(*, reference=None, pairs=None, edge=10.0)",

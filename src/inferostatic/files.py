@@ -42,16 +42,18 @@ def require_file(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
+def write_whole(path: str | os.PathLike[str], content: bytes, *, tidy: bool = True) -> Path:
     """Write `content` to `path`; a failure leaves an older file as it was, permissions are kept.
 
     A symbolic link stays one: the file that it leads to is written. Partial files of processes
-    that ended while they wrote are removed.
+    that ended while they wrote are removed, unless `tidy` is off because the folder is large and
+    `remove_partial_files` does so for all of it.
     """
     target = require_file(path)
     stem = os.fsencode(target.name)[:STEM_BYTES].decode(errors="ignore")
     try:
-        _remove_stale(target.parent, stem)
+        if tidy:
+            _remove_stale(target.parent, stem)
         partial, stream = _open_partial(target.parent, stem)
         try:
             with stream:

@@ -587,6 +587,7 @@ def event_targets() -> list[Target]:
         ),
         *reader_targets(),
         *store_targets(),
+        *engine_targets(),
     ]
 
 
@@ -792,6 +793,36 @@ def store_targets() -> list[Target]:
             row=count(5, "None"),
             simulator=simulating(),
             prior=thing(PRIOR, "None", "a prior"),
+        ),
+    ]
+
+
+def engine_targets() -> list[Target]:
+    settings = {
+        "time_limit": number(60.0, "None"),
+        "retries": count(2),
+        "failures": thing(ist.Drop(), "None"),
+    }
+    return [
+        target("InProcess", ist.InProcess, failures=settings["failures"]),
+        target("ProcessPool", ist.ProcessPool, n=count(2, "None"), **settings),
+        target("ProcessPool()", ist.ProcessPool(2), simulator=simulating()),
+        target("Dask", ist.Dask, cluster=text("tcp://127.0.0.1:8786", "None"), **settings),
+        target("PerWorker", ist.PerWorker, factory=function(lambda: simulator)),
+        target(
+            "Program",
+            ist.Program,
+            command=thing(
+                ["generate", "{theta}", "{x}", "{seed}"],
+                *("first only", "reversed", "twice", "two texts"),
+            ),
+            theta=text("theta.csv"),
+            x=text("x.csv"),
+            theta_names=Argument(["a", "b"], "names", frozenset({"None", "first only"})),
+            x_names=Argument(["c", "d"], "names", frozenset({"None", "first only"})),
+            time_limit=number(60.0, "None"),
+            deterministic=flag(value=True),
+            keep_failed=flag(value=False),
         ),
     ]
 
@@ -1645,9 +1676,10 @@ def toy_targets() -> list[Target]:
 NO_TARGET = {
     "made by the library, methods are targets": "Estimator ScoreEstimator RatioEstimator "
     "DensityEstimator MatrixElement NumpyroSimulator Records History",
-    "errors and warnings": "CapabilityError FarReweighting TrainingError",
-    "without arguments": "Automatic Constant Exponential GlorotUniform Independent LecunNormal "
-    "Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic HistogramBins",
+    "errors and warnings": "CapabilityError FarReweighting TaskError TrainingError",
+    "without arguments": "Automatic Constant Drop Exponential GlorotUniform Independent "
+    "LecunNormal Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic "
+    "HistogramBins",
     "objects": "paper_network paper_ratio_network paper_score_network",
     "records that functions return": "CalibrationCurve Coverage Finding LatentCheck MeanScore "
     "PairIdentities PosteriorPredictive Recalibration",

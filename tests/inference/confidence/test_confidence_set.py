@@ -300,6 +300,7 @@ def test_sets_on_the_default_grid_cover(estimator, sets, monkeypatch):
         interpolated += any("p-values interpolated" in note for note in found.notes)
         q = n * np.sum((x.mean(axis=0) - theta) ** 2)
         exact[i] = stats.chi2.sf(q / scale**2, dim)
+        assert found.axes is not None
         lattice_values = found.p_value.reshape([len(axis) for axis in found.axes])
         at = interpolate.RegularGridInterpolator(
             found.axes, lattice_values, bounds_error=False, fill_value=0.0

@@ -1,5 +1,7 @@
 """Grid posteriors by a polynomial through exact sums, and without."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import inferostatic as ist
 from exact_estimators import exact_dirichlet, exact_estimator, exact_normal
 from inferostatic.inference.posterior import grid
 from inferostatic.inference.posterior.grid import grid_posterior
-from inferostatic.inference.posterior.log_posterior import build_target
+from inferostatic.inference.posterior.log_posterior import Target, build_target
 
 DIRICHLET, MEAN = exact_dirichlet(), exact_normal()
 
@@ -21,9 +23,9 @@ def kinked(x, theta):
 KINKED = exact_estimator(kinked, ist.Uniform([-3.0], [3.0]), np.array([-7.0]), np.array([7.0]))
 
 
-def target_of(estimator: ist.Estimator, x: np.ndarray, prior=None, **fixed: float):
-    likelihood = ist.Likelihood(estimator, x, fixed=fixed)
-    return build_target(likelihood, prior or estimator.prior)
+def target_of(estimator: ist.Estimator, x: np.ndarray, prior: Any = None, **fixed: float) -> Target:
+    chosen: Any = estimator.prior if prior is None else prior
+    return build_target(ist.Likelihood(estimator, x, fixed=fixed), chosen)
 
 
 @pytest.mark.parametrize("events", [1, 30])

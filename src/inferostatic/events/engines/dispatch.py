@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .engine import TaskError
 from .pickling import PackedFunction, pack
-from .worker import Failure, Kind
+from .worker import Failure, Message
 from .worker_process import WorkerProcess
 
 #: Characters of a task's description that an error shows.
@@ -114,12 +114,12 @@ class Dispatch:
                 done.append(result)
         return done
 
-    def _read(self, worker: WorkerProcess, kind: Kind, content: Any) -> tuple[int, Any] | None:  # noqa: ANN401
+    def _read(self, worker: WorkerProcess, kind: Message, content: Any) -> tuple[int, Any] | None:  # noqa: ANN401
         """What an answer brings."""
-        if kind is Kind.READY:
+        if kind is Message.READY:
             self._loading.discard(worker)
             return None
-        if kind is Kind.UNLOADABLE:
+        if kind is Message.UNLOADABLE:
             raise TypeError(
                 f"the simulator cannot be loaded in a worker process: {content.text}. Use a "
                 "function that is defined in a module which every process finds, or "
@@ -127,7 +127,7 @@ class Dispatch:
             ) from _reopen(content)
         index, worker.running = worker.running, None
         assert index is not None
-        if kind is Kind.DONE:
+        if kind is Message.DONE:
             return index, pickle.loads(content)
         self._fail(index, content.text, _reopen(content))
         return None

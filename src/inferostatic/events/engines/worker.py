@@ -21,7 +21,7 @@ from ...inputs import in_short
 SHOWN_LINES = 30
 
 
-class Kind(enum.IntEnum):
+class Message(enum.IntEnum):
     """What a message is."""
 
     FUNCTION = 1
@@ -54,12 +54,12 @@ def serve(link: "connection.Connection[Any, Any]") -> None:
             kind, content = link.recv()
         except (EOFError, OSError):
             return
-        if kind is Kind.FUNCTION:
-            answer = _attempt(Kind.READY, Kind.UNLOADABLE, load_function, content)
-            if answer[0] is Kind.READY:
-                function, answer = answer[1], (Kind.READY, None)
+        if kind is Message.FUNCTION:
+            answer = _attempt(Message.READY, Message.UNLOADABLE, load_function, content)
+            if answer[0] is Message.READY:
+                function, answer = answer[1], (Message.READY, None)
         else:
-            answer = _attempt(Kind.DONE, Kind.FAILED, _run, function, content)
+            answer = _attempt(Message.DONE, Message.FAILED, _run, function, content)
         try:
             link.send(answer)
         except (BrokenPipeError, ConnectionResetError):
@@ -75,8 +75,8 @@ def _run(function: Callable[[Any], Any], task: bytes) -> bytes:
 
 
 def _attempt(
-    good: Kind, bad: Kind, function: Callable[..., Any], *arguments: object
-) -> tuple[Kind, Any]:
+    good: Message, bad: Message, function: Callable[..., Any], *arguments: object
+) -> tuple[Message, Any]:
     """The result of a call under `good`, or its exception under `bad`."""
     try:
         return good, function(*arguments)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .pickling import PackedFunction, sends_code
-from .worker import Kind, serve
+from .worker import Message, serve
 
 #: Seconds that idle workers have to end by themselves, so that what they hold is closed in order.
 ENDING_SECONDS = 2.0
@@ -65,19 +65,19 @@ class WorkerProcess:
     def load(self, function: PackedFunction) -> None:
         """Have it load another function; it answers READY or UNLOADABLE."""
         self.function = function
-        self._send(Kind.FUNCTION, function)
+        self._send(Message.FUNCTION, function)
 
     def give(self, index: int, task: bytes) -> None:
         """Have it run a task; it answers DONE or FAILED."""
         self.running, self.since = index, time.monotonic()
-        self._send(Kind.TASK, task)
+        self._send(Message.TASK, task)
 
-    def _send(self, kind: Kind, content: object) -> None:
+    def _send(self, kind: Message, content: object) -> None:
         # One that has died is found when its answer is awaited.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.link.send((kind, content))
 
-    def receive(self) -> tuple[Kind, Any] | None:
+    def receive(self) -> tuple[Message, Any] | None:
         """The next message; None if there will be none because the process has ended."""
         try:
             return self.link.recv()

@@ -119,7 +119,7 @@ def read_arrays(
     dropped = read_notes(folder, DROPPED)
     for part in parts:
         arrays, rows = read_part(folder, manifest, part), manifest.part_rows(part)
-        kept = np.setdiff1d(np.arange(rows), dropped.get(part, {}).get("rows", ()))
+        kept = np.delete(np.arange(rows), dropped.get(part, {}).get("rows", ()))
         if any(len(values) != len(kept) for values in arrays.values()):
             raise DamagedPart(
                 f"part {part} of the store in {folder} has {len(arrays['x'])} events, and "

@@ -85,7 +85,7 @@ def write_part(
 ) -> None:
     """Write a part; the file appears whole or not at all."""
     columns = manifest.layout.flatten(arrays)
-    write_whole(part_path(folder, part), _parquet(manifest, part, columns))
+    write_whole(part_path(folder, part), _parquet(manifest, part, columns), tidy=False)
 
 
 def _parquet(manifest: Manifest, part: int, columns: Mapping[str, np.ndarray]) -> bytes:
