@@ -116,7 +116,8 @@ def main() -> None:
         print(f"as in one process, bit by bit: {np.array_equal(events.x[:400], here.x)}")
         bare = measure_bare_rate(min(n, BARE_EVENTS))
         print(f"\nevents per second\n  bare generator {bare:8,.0f}")
-        print(f"  {workers} workers{rate:13,.0f}, {rate / bare / workers:.2f} of as many generators")
+        share = rate / bare / workers
+        print(f"  {workers} workers{rate:13,.0f}, {share:.2f} of as many bare generators")
         est = train(folder, events, arguments.epochs)
         x = SIMULATOR(np.tile(TRUTH, (OBSERVED, 1)), np.random.default_rng(3))
         fit = ist.maximum_likelihood(est, x)

@@ -36,4 +36,4 @@ def test_the_example_runs(
     printed = capsys.readouterr().out
     assert "missing parts" in printed
     assert "as in one process, bit by bit: True" in printed
-    assert "of as many generators" in printed
+    assert "of as many bare generators" in printed
