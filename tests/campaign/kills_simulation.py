@@ -33,7 +33,7 @@ WORKERS = 2
 #: Exit status of a process whose scheduler was lost.
 LOST = 3
 #: Seconds after which the rest of a process that lives too long is given up.
-TOO_LONG = 120.0
+TOO_LONG = 300.0
 
 
 @dataclasses.dataclass
@@ -79,18 +79,20 @@ def run_campaign(folder: Path, *, kills: dict[str, int], seed: int) -> Campaign:
     for target, count in kills.items():
         while campaign.kills[target] < count:
             place = folder / f"{target}-{len(campaign.found)}"
-            done = False
-            while not done:
+            complete, killed = False, True
+            while killed:
                 # Within half of the time, so that one store is disturbed several times.
                 wait = float(rng.uniform(0, campaign.seconds / 2))
-                again = campaign.kills[target] < count
-                done = run_once(place, target, campaign, kill_after=wait if again else None)
+                more = campaign.kills[target] < count and not complete
+                complete, killed = run_once(place, target, campaign, wait if more else None)
             campaign.found.append((target, digest(place)))
     return campaign
 
 
-def run_once(place: Path, target: str, campaign: Campaign, *, kill_after: float | None) -> bool:
-    """Run the process, kill the target after some seconds; whether the call was completed."""
+def run_once(
+    place: Path, target: str, campaign: Campaign, kill_after: float | None
+) -> tuple[bool, bool]:
+    """Run the process; whether the call was completed, and whether the target was killed."""
     campaign.resumed += any(place.glob("parts/*.parquet"))
     with contextlib.ExitStack() as stack:
         file, scheduler = "", None
@@ -107,11 +109,9 @@ def run_once(place: Path, target: str, campaign: Campaign, *, kill_after: float 
             campaign.kills[target] += killed
         status = process.wait(TOO_LONG)
     campaign.partial += killed and any(place.glob("parts/.*.part"))
-    if status == 0:
-        campaign.survived += killed
-        return True
-    assert killed, f"the process failed by itself, with status {status}"
-    return False
+    assert killed or status == 0, f"the process failed by itself, with status {status}"
+    campaign.survived += killed and status == 0
+    return status == 0, killed
 
 
 def _kill(
