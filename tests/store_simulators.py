@@ -1,9 +1,9 @@
 """Simulators and priors that the tests of stores share; other processes import them as well."""
 
 import time
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import inferostatic as ist
 
@@ -14,7 +14,9 @@ def shifted_normal(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return theta + rng.normal(size=theta.shape)
 
 
-def named(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+def named(theta: np.ndarray, rng: np.random.Generator) -> Any:
+    import pandas as pd
+
     return pd.DataFrame(shifted_normal(theta, rng), columns=["u", "v"])
 
 

@@ -125,6 +125,7 @@ def test_every_name_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_file_exists(page: Path) -> None:
     roots = [ROOT, ROOT / "src" / "inferostatic", ROOT / "benchmarks"]
+    roots.append(ROOT / "examples" / "many_events")
     paths = set(re.findall(r"`([\w/]+\.(?:py|md|txt|json))", read(page)))
     missing = []
     for path in sorted(paths):

@@ -24,7 +24,7 @@ def run(name: str, arguments: list[str], folder: Path, monkeypatch: pytest.Monke
 def test_every_example_is_run() -> None:
     tested = {"quickstart.py", "finite_points.py", "peak_on_falling_spectrum.py"}
     # In tests/examples, where their simulators are looked for.
-    tested |= {"pythia_weights.py", "msprime_coalescent.py"}
+    tested |= {"pythia_weights.py", "pythia_store.py", "msprime_coalescent.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 

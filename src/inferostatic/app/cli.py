@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..inputs import in_short
+from .simulation import simulate, status
 from .streams import (
     INTERRUPTED,
     complain,
@@ -92,6 +93,10 @@ def paper(
     if interrupts:
         complain(f"Interrupted when all was done; the report is {report}.")
         raise typer.Exit(INTERRUPTED)
+
+
+app.command()(simulate)
+app.command()(status)
 
 
 def main() -> None:

@@ -96,6 +96,25 @@ def end_on_interrupt() -> None:
 
 
 @contextlib.contextmanager
+def ending_on_signals(text: str) -> Iterator[None]:
+    """Within it Ctrl-C and SIGTERM say `text` and end the process now, wherever the program is."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        leave(128 + number, f"\n{text}")
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    heeded = [number for number in numbers if before[number] is not signal.SIG_IGN]
+    for number in heeded:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, before[number])
+
+
+@contextlib.contextmanager
 def hold_interrupts() -> Iterator[list[int]]:
     """Within it Ctrl-C only fills the list, so that files which are being written are finished."""
     held: list[int] = []

@@ -96,7 +96,10 @@ def describe_failure(error: Exception) -> Failure:
     with contextlib.suppress(Exception):
         packed = pack(error, "the exception")
         pickle.loads(packed)  # some can be packed but not opened
-    lines = "".join(traceback.format_exception(error)).splitlines()[-SHOWN_LINES:]
+    origin: BaseException = error  # in the user's code, where there are several
+    while origin.__cause__ is not None:
+        origin = origin.__cause__
+    lines = "".join(traceback.format_exception(origin, chain=False)).splitlines()[-SHOWN_LINES:]
     text = str(error).strip()
     return Failure(text or in_short(error), "\n".join(lines), packed)
 

@@ -60,7 +60,8 @@ def fill_store(
     files = find_parts(store.path)
     missing = [part for part in wanted if part not in files or not files[part].whole]
     dropped = bound.engine.failures is not None
-    whole = Part(store.path, manifest, prior, bound.simulator, 0, dropped=dropped)
+    folder = store.path.absolute()  # workers of a cluster have other current folders
+    whole = Part(folder, manifest, prior, bound.simulator, 0, dropped=dropped)
     with store.writing():
         _make(bound, PartTasks(whole, missing), show=show)
     store.record_events(n)  # another process may have written the manifest meanwhile

@@ -186,6 +186,8 @@ class Store:
         try:
             yield
             remove_partial_files(self.path / PARTS)
+        except ConnectionError:  # of an engine whose cluster was lost
+            raise
         except OSError as error:
             text = (
                 f"{error.strerror or error}; the store in {self.path} could not be written. What "
