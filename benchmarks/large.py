@@ -65,12 +65,17 @@ def uniform_prior() -> "ist.Uniform":
     return ist.Uniform([-1.0] * PARAMETERS, [1.0] * PARAMETERS)
 
 
+def store_path(folder: Path, rows: int) -> Path:
+    """Where `write_store` writes."""
+    return folder / f"store-{rows}"
+
+
 def write_store(folder: Path, rows: int) -> "ist.Events":
     """The same kind of events in a store, with what is missing made."""
     import inferostatic as ist
 
     size = min(PART_EVENTS, -(-rows // 16 // 200) * 200)
-    store = ist.Store(folder / f"store-{rows}", name="large", events_per_part=size)
+    store = ist.Store(store_path(folder, rows), name="large", events_per_part=size)
     return ist.simulate(observe, uniform_prior(), rows, store=store, seed=1)
 
 
