@@ -3,7 +3,7 @@
     python benchmarks/scale.py                     everything; goes on where it stopped
     python benchmarks/scale.py --only engines      or tasks, store, listing, training
     python benchmarks/scale.py --quick             small sizes in a few minutes; writes nothing
-    python benchmarks/scale.py --folder /scratch   where events are written; removed at the end
+    python benchmarks/scale.py --folder /scratch   where the store is written, which is kept there
 
 *engines*: the same events by all engines in turn, for simulators of 10 µs and 1 ms an event that
 keep a core busy or sleep, and for Pythia where it is installed. Workers have been started and have
@@ -15,7 +15,9 @@ engine with n workers and B of n bare processes, for the same number of events,
                  the simulator needs them: what is lost against one bare process
     beside bare  T(n) / B(n) − 1: the same, without what the machine itself loses when all its
                  cores work
-    efficiency   T(1) / (n T(n)), of one engine
+    efficiency   T(1) / (n' T(n)), of one engine
+    CPU          processor time of this process and its workers over that of one bare process,
+                 minus 1: hardly depends on what else the machine does; not for sleeping ones
 
 each as the median of ratios within a round. *tasks*: tasks that do nothing. *store*: 10⁷ events of
 40 observables and 3 parameters are simulated into a store, in this process; writing is what that
@@ -34,11 +36,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import psutil
 
 import inferostatic as ist
 import large
@@ -96,6 +99,35 @@ def list_cases(scale: float) -> Iterator[Case]:
 # Engines ------------------------------------------------------------------------------------------
 
 
+def cpu_seconds() -> float:
+    """Processor time of this process and of all that it started and that live."""
+    total = time.process_time()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+class Clock:
+    """Wall and processor time since it was made."""
+
+    def __init__(self) -> None:
+        self.began, self.cpu_began = time.perf_counter(), cpu_seconds()
+
+    def read(self) -> tuple[float, float]:
+        """Seconds of the wall and of the processors."""
+        return time.perf_counter() - self.began, cpu_seconds() - self.cpu_began
+
+
+class Timed(NamedTuple):
+    """Seconds to start, seconds of all events, and these in processor time."""
+
+    startup: float
+    seconds: float
+    cpu: float
+
+
 def run_bare(simulator: Any, theta: np.ndarray) -> float:  # noqa: ANN401
     """Seconds of the simulator alone, block after block; in a process of its own."""
     rng = np.random.default_rng(1)
@@ -105,17 +137,17 @@ def run_bare(simulator: Any, theta: np.ndarray) -> float:  # noqa: ANN401
     return time.perf_counter() - began
 
 
-def time_bare(case: Case, workers: int) -> tuple[float, float]:
-    """Seconds to start, and seconds of as many bare processes with equal shares of the events."""
+def time_bare(case: Case, workers: int) -> Timed:
+    """As many bare processes, with equal shares of the events."""
     theta = np.asarray(case.prior.sample(case.events, seed=1), np.float64)
     shares = np.array_split(theta, workers)
     began = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         warm = [(case.simulator, theta[:WARM_UP])] * (4 * workers)
         pool.starmap(run_bare, warm, chunksize=1)
-        started = time.perf_counter()
+        startup, timed = time.perf_counter() - began, Clock()
         pool.starmap(run_bare, [(case.simulator, share) for share in shares], chunksize=1)
-        return started - began, time.perf_counter() - started
+        return Timed(startup, *timed.read())
 
 
 @contextmanager
@@ -136,26 +168,28 @@ def open_engine(name: str, workers: int) -> Iterator[Any]:
             yield ist.Dask(client)
 
 
-def time_engine(case: Case, name: str, workers: int) -> tuple[float, float]:
-    """Seconds to start and to make a few events, and seconds of all events."""
+def time_engine(case: Case, name: str, workers: int) -> Timed:
+    """An engine; its start includes a few events."""
     began = time.perf_counter()
     with open_engine(name, workers) as engine:
         options: dict[str, Any] = {"engine": engine, "seed": 1, "progress_bar": False}
         ist.simulate(case.simulator, case.prior, workers * WARM_UP, **options)
-        started = time.perf_counter()
+        startup, timed = time.perf_counter() - began, Clock()
         ist.simulate(case.simulator, case.prior, case.events, **options)
-        return started - began, time.perf_counter() - started
+        return Timed(startup, *timed.read())
 
 
 def measure_engines(case: Case) -> Row:
     """All engines in turn."""
-    load, seconds, startup = os.getloadavg()[0], {}, {}
+    load, ways = os.getloadavg()[0], {}
     for name, workers in WAYS:
         timed = time_bare(case, workers) if name == "bare" else time_engine(case, name, workers)
-        startup[way_name(name, workers)], seconds[way_name(name, workers)] = timed
+        ways[way_name(name, workers)] = timed
     busy_cores = os.cpu_count() if case.busy else None
-    found = {"events": case.events, "cores": busy_cores, "load": load}
-    return found | {"seconds": seconds, "startup": startup}
+    return {"events": case.events, "cores": busy_cores, "load": load} | {
+        field: {way: getattr(timed, field) for way, timed in ways.items()}
+        for field in Timed._fields
+    }
 
 
 def way_name(name: str, workers: int) -> str:
@@ -196,6 +230,9 @@ def compare_engines(rows: Sequence[Row]) -> dict[str, Row]:
             "efficiency": middle(
                 row["seconds"][alone] / (n * row["seconds"][way]) for row, n in pairs
             ),
+            "cpu": middle(row["cpu"][way] / row["cpu"]["bare 1"] - 1 for row in rows)
+            if rows[0]["cores"]
+            else None,
         }
     return found
 
@@ -215,6 +252,14 @@ def clock(function: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
+def clock_both(what: str, function: Callable[[], Any]) -> dict[str, float]:
+    """Seconds of the wall and of the processors, as entries of a row."""
+    timed = Clock()
+    function()
+    wall, cpu = timed.read()
+    return {f"seconds_{what}": wall, f"cpu_{what}": cpu}
+
+
 def measure_store(folder: Path, rows: int) -> Row:
     """Write, open and read a store of `large.py`, which stays for the training."""
     load, some = os.getloadavg()[0], max(rows // 10, BLOCK)
@@ -223,43 +268,37 @@ def measure_store(folder: Path, rows: int) -> Row:
         ist.simulate(large.observe, large.uniform_prior(), some, seed=1, progress_bar=False)
 
     in_memory()
-    before = clock(in_memory)
-    filled = clock(lambda: large.write_store(folder, rows))
-    after = clock(in_memory)
+    before = clock_both("simulated", in_memory)
+    found = clock_both("filled", lambda: large.write_store(folder, rows))
+    after = clock_both("simulated", in_memory)
+    found |= {name: (before[name] + after[name]) / 2 * rows / some for name in before}
     store = ist.Store(large.store_path(folder, rows))
-    simulated = (before + after) / 2 * rows / some
+    found |= clock_both("verified", lambda: store.status(verify=True))
+    found |= clock_both("opened", lambda: len(store.events()))
+    found |= clock_both("cached", lambda: store.events().x)
+    found |= clock_both("mapped_again", lambda: store.events().x)
     parts = list((store.path / "parts").iterdir())
-    verified = clock(lambda: store.status(verify=True))
-    opened = clock(lambda: len(store.events()))
-    cached = clock(lambda: store.events().x)
-    again = clock(lambda: store.events().x)
-    cache = [path for path in (store.path / "cache").rglob("*.npy")]
+    cache = list((store.path / "cache").rglob("*.npy"))
     return {
         "load": load,
         "parts": len(parts),
         "parquet_bytes": sum(path.stat().st_size for path in parts),
         "cache_bytes": sum(path.stat().st_size for path in cache),
-        "seconds_filled": filled,
-        "seconds_simulated": simulated,
-        "seconds_verified": verified,
-        "seconds_opened": opened,
-        "seconds_cached": cached,
-        "seconds_mapped_again": again,
+        **found,
     }
 
 
 def compare_store(row: Row) -> Row:
     """Rates of writing, reading and building the cache, in events and 10⁶ bytes of arrays."""
     size, events = row["cache_bytes"] / 1e6, row["events"]
-    seconds = {
-        "write": row["seconds_filled"] - row["seconds_simulated"],
-        "read": row["seconds_verified"],
-        "cache": row["seconds_cached"],
-    }
-    return {
-        name: {"events_per_second": events / value, "mb_per_second": size / value}
-        for name, value in seconds.items()
-    }
+    found = {}
+    for name, what in (("write", "filled"), ("read", "verified"), ("cache", "cached")):
+        seconds, cpu = row[f"seconds_{what}"], row[f"cpu_{what}"]
+        if name == "write":
+            seconds, cpu = seconds - row["seconds_simulated"], cpu - row["cpu_simulated"]
+        rates = {"events_per_second": events / seconds, "mb_per_second": size / seconds}
+        found[name] = rates | {"mb_per_cpu_second": size / cpu}
+    return found
 
 
 def measure_listing(folder: Path, parts: int) -> Row:
@@ -359,13 +398,14 @@ def print_engines(rows: Sequence[Row]) -> None:
         group = select(rows, simulator=name)
         loads = ", ".join(f"{row['load']:.1f}" for row in group)
         print(f"\n{name}, {group[0]['events']:,} events, {len(group)} rounds, load {loads}")
-        heads = ("events/s", "overhead", "beside bare", "efficiency", "start, s")
+        heads = ("events/s", "overhead", "beside bare", "CPU", "efficiency", "start, s")
         print(f"  {'':14}{''.join(f'{head:>13}' for head in heads)}")
         for way, found in compare_engines(group).items():
             texts = (
                 f"{found['rate']:,.0f}",
                 percent(found["overhead"]),
                 percent(found["beside"]),
+                percent(found["cpu"]),
                 f"{found['efficiency']:.2f}",
                 f"{found['startup']:.1f}",
             )
@@ -408,7 +448,7 @@ def print_tables(rows: Sequence[Row]) -> None:
         print(f"  open {row['seconds_opened']:.3f} s, again {row['seconds_mapped_again']:.3f} s")
         for name, rate in compare_store(row).items():
             told = f"{rate['mb_per_second']:8.0f} MB/s {rate['events_per_second']:12,.0f} events/s"
-            print(f"  {name:8}{told}")
+            print(f"  {name:8}{told}  {rate['mb_per_cpu_second']:8.0f} MB in a CPU second")
     kinds = {row["kind"] for row in rows} | {row.get("part") for row in rows}
     if {"store", "listing", "tasks", "speed"} <= kinds:
         print(f"\non paper: {MANY_EVENTS:,} events, {MANY_WORKERS:,} workers")
@@ -478,7 +518,7 @@ def main() -> int:
         out = Path(temporary) / "quick.json" if options.quick else options.out
         if options.folder is None or options.quick:
             options.folder = Path(temporary)
-        log = Log(out, fresh=options.fresh, hidden=("seconds", "startup", "cpu_seconds_fit"))
+        log = Log(out, fresh=options.fresh, hidden=("seconds", "startup", "cpu", "cpu_seconds_fit"))
         measure(log, options)
     print_tables(log.rows)
     return 0 if all(good for *_, good in list_goals(log.rows)) else 1

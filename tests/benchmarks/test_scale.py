@@ -44,6 +44,7 @@ def engines(
         "load": 1.0,
         "seconds": {way: factor * value for way, value in SECONDS.items()},
         "startup": dict.fromkeys(SECONDS, 3.0),
+        "cpu": dict.fromkeys(SECONDS, 9.0) | {"dask 2": 9.9},
     }
 
 
@@ -61,6 +62,10 @@ def store_row() -> dict[str, Any]:
         "seconds_opened": 0.1,
         "seconds_cached": 20.0,
         "seconds_mapped_again": 0.01,
+        "cpu_filled": 60.0,
+        "cpu_simulated": 20.0,
+        "cpu_verified": 10.0,
+        "cpu_cached": 10.0,
     }
 
 
@@ -103,6 +108,8 @@ def test_overheads_and_efficiencies_follow_their_definitions() -> None:
     assert found["pool 4"]["beside"] is None
     sleeping = scale.compare_engines([engines(cores=None)])
     assert sleeping["pool 4"]["overhead"] == pytest.approx(4 * 6.0 / 10 - 1)
+    assert found["dask 2"]["cpu"] == pytest.approx(0.1)
+    assert sleeping["dask 2"]["cpu"] is None
     assert found["in-process 1"]["rate"] == pytest.approx(1000 / 10.1)
 
 
@@ -120,6 +127,7 @@ def test_writing_is_what_the_store_adds_to_simulating() -> None:
     assert found["write"] == {
         "events_per_second": pytest.approx(10**7 / 50),
         "mb_per_second": pytest.approx(2000 / 50),
+        "mb_per_cpu_second": pytest.approx(2000 / 40),
     }
     assert found["read"]["events_per_second"] == pytest.approx(10**6)
     assert found["cache"]["mb_per_second"] == pytest.approx(100)
