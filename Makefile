@@ -4,7 +4,7 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 PIP_INSTALL = -m pip --disable-pip-version-check install -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint docs bench bench-accuracy bench-defaults bench-latent bench-startup clean
+.PHONY: help demo test test-slow lint docs bench bench-accuracy bench-defaults bench-latent bench-scale bench-startup clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ bench-defaults: .venv .venv-peers  ## measure time and errors of default fits (h
 
 bench-latent: .venv  ## measure what latent information is worth (hours; goes on where it stopped)
 	@.venv/bin/python benchmarks/latent.py
+
+bench-scale: .venv  ## measure engines, stores and training from them (an hour; goes on where it stopped)
+	@.venv/bin/python benchmarks/scale.py
 
 bench-startup: .venv  ## time imports and the first fit, score and posterior of a process (goes on where it stopped)
 	@.venv/bin/python benchmarks/startup.py

@@ -6,8 +6,12 @@ over all of them needs beyond the imported package and a tiny fit; and how fast 
 file is beside training from memory, on a part of the events, in turns.
 
     python benchmarks/large.py                     10 million events, and results/large.json
+    python benchmarks/large.py --store             the same from a store; `scale.py` measures more
     python benchmarks/large.py --quick             a small file; prints, writes nothing
     python benchmarks/large.py --folder /scratch   where to write the file, which is kept there
+
+With `--part limited` the system refuses the process more than `--allowed` megabytes of private
+memory beyond what it had after a tiny fit (RLIMIT_DATA), and a small network trains for an epoch.
 
 Needs Linux, for /proc/self/status.
 """
@@ -15,36 +19,71 @@ Needs Linux, for /proc/self/status.
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from record import RESULTS, made
 
+if TYPE_CHECKING:
+    import inferostatic as ist
+
 COLUMNS, PARAMETERS = 40, 3
+MIXING: Final = np.random.default_rng(0).normal(0, 0.3, (PARAMETERS, COLUMNS)).astype(np.float32)
 BATCH: Final = 1024
 #: Events written at a time.
 WRITTEN: Final = 100_000
 #: What must hold.
-LARGEST_MEMORY_MB, LARGEST_SLOWDOWN = 800.0, 1.2
+LARGEST_MEMORY_MB, LARGEST_SLOWDOWN = 700.0, 1.1
 SECONDS_BETWEEN_LOOKS: Final = 0.02
+#: Events in a part of a store.
+PART_EVENTS: Final = 200_000
+
+
+def observe(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Events whose means, and a few of whose tails, depend on θ."""
+    x = theta.astype(np.float32) @ MIXING + rng.standard_normal((len(theta), COLUMNS), np.float32)
+    x[:, ::8] = np.exp(0.5 * x[:, ::8])
+    return x
+
+
+def uniform_prior() -> "ist.Uniform":
+    """Of all events."""
+    import inferostatic as ist
+
+    return ist.Uniform([-1.0] * PARAMETERS, [1.0] * PARAMETERS)
+
+
+def store_path(folder: Path, rows: int) -> Path:
+    """Where `write_store` writes."""
+    return folder / f"store-{rows}"
+
+
+def write_store(folder: Path, rows: int) -> "ist.Events":
+    """The same kind of events in a store, with what is missing made."""
+    import inferostatic as ist
+
+    size = min(PART_EVENTS, -(-rows // 16 // 200) * 200)
+    store = ist.Store(store_path(folder, rows), name="large", events_per_part=size)
+    return ist.simulate(observe, uniform_prior(), rows, store=store, seed=1)
 
 
 def write_events(folder: Path, rows: int) -> tuple[Path, Path]:
-    """Events whose means, and a few of whose tails, depend on θ, written in pieces."""
+    """Events in two plain files, written in pieces."""
     x_path, theta_path = folder / f"x-{rows}.npy", folder / f"theta-{rows}.npy"
     if x_path.exists() and theta_path.exists():
         return x_path, theta_path
-    mixing = np.random.default_rng(0).normal(0, 0.3, (PARAMETERS, COLUMNS)).astype(np.float32)
     parts = [folder / f"{path.name}.part" for path in (x_path, theta_path)]
     x, theta = (
         np.lib.format.open_memmap(path, "w+", np.float32, (rows, columns))
@@ -54,9 +93,7 @@ def write_events(folder: Path, rows: int) -> tuple[Path, Path]:
         rng = np.random.default_rng(np.random.SeedSequence([1, number]))
         count = min(WRITTEN, rows - start)
         points = rng.uniform(-1, 1, (count, PARAMETERS)).astype(np.float32)
-        events = points @ mixing + rng.standard_normal((count, COLUMNS), np.float32)
-        events[:, ::8] = np.exp(0.5 * events[:, ::8])
-        theta[start : start + count], x[start : start + count] = points, events
+        theta[start : start + count], x[start : start + count] = points, observe(points, rng)
     x.flush()
     theta.flush()
     for part, path in zip(parts, (x_path, theta_path), strict=True):
@@ -64,12 +101,20 @@ def write_events(folder: Path, rows: int) -> tuple[Path, Path]:
     return x_path, theta_path
 
 
-def anonymous_mb() -> float:
+def open_files(folder: Path, rows: int) -> "ist.Events":
+    """The events of `write_events`, checked again as they are opened."""
+    import inferostatic as ist
+
+    x, theta = (np.load(path, mmap_mode="r") for path in write_events(folder, rows))
+    return ist.Events(x=x, theta=theta, prior=uniform_prior())
+
+
+def anonymous_mb(name: str = "RssAnon") -> float:
     """Memory of this process that no file stands behind, in megabytes (10⁶ bytes)."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError("/proc/self/status has no RssAnon.")
+    raise RuntimeError(f"/proc/self/status has no {name}.")
 
 
 @contextmanager
@@ -92,31 +137,54 @@ def peak_memory() -> Iterator[dict[str, float]]:
         peak["mb"] = max(peak["mb"], anonymous_mb())
 
 
-def measure_memory(x_path: Path, theta_path: Path, *, chooses: bool) -> dict[str, Any]:
-    """One epoch over everything, from the file, with the default network."""
+def fit_tiny() -> None:
+    """Import and compile what every fit needs."""
     import inferostatic as ist
 
-    prior = ist.Uniform([-1.0] * PARAMETERS, [1.0] * PARAMETERS)
     tiny = ist.simulate(
-        lambda theta, rng: theta + rng.standard_normal(theta.shape), prior, 500, seed=1
+        lambda theta, rng: theta + rng.standard_normal(theta.shape), uniform_prior(), 500, seed=1
     )
     ist.fit(tiny, training=ist.Training(epochs=1), seed=1)
+
+
+def limit_memory(megabytes: float) -> None:
+    """Have the system refuse more private memory than so much beyond what there is now."""
+    most = round((anonymous_mb("VmData") + megabytes) * 1e6)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def measure_memory(
+    open_events: Callable[[], "ist.Events"], *, chooses: bool, allowed_mb: float | None = None
+) -> dict[str, Any]:
+    """One epoch over everything, from the file, with the default network.
+
+    With a small network where so much memory is allowed and no more.
+    """
+    import inferostatic as ist
+
+    fit_tiny()
     baseline = anonymous_mb()
+    network = None
+    if allowed_mb is not None:
+        limit_memory(allowed_mb)
+        network = ist.Residual(16)
     training = ist.Training(
-        epochs=1, batch_size=BATCH, choose=chooses, centre=True, progress_bar=False
+        epochs=1, batch_size=BATCH, choose=chooses, centre=allowed_mb is None, progress_bar=False
     )
     with peak_memory() as checking:
         began = time.perf_counter()
-        events = ist.Events(
-            x=np.load(x_path, mmap_mode="r"), theta=np.load(theta_path, mmap_mode="r"), prior=prior
-        )
+        events = open_events()
+        if not events.mapped:
+            raise RuntimeError("events must stay in their files.")
         checked = time.perf_counter() - began
     with peak_memory() as fitting:
         began = time.perf_counter()
-        estimator = ist.fit(events, training=training, seed=1)
+        estimator = ist.fit(events, network=network, training=training, seed=1)
         fitted = time.perf_counter() - began
     history = estimator.history
     return {
+        "allowed_mb": allowed_mb,
+        "file_mb": (events.x.nbytes + events.theta.nbytes) / 1e6,
         "baseline_mb": baseline,
         "events_above_baseline_mb": checking["mb"] - baseline,
         "fit_above_baseline_mb": fitting["mb"] - baseline,
@@ -129,19 +197,15 @@ def measure_memory(x_path: Path, theta_path: Path, *, chooses: bool) -> dict[str
     }
 
 
-def measure_speed(x_path: Path, theta_path: Path, rows: int, repeats: int) -> dict[str, Any]:
+def measure_speed(
+    open_events: Callable[[], "ist.Events"], rows: int, repeats: int
+) -> dict[str, Any]:
     """Epochs from the file and from memory, in turns, after one of each to warm up."""
     import inferostatic as ist
 
-    prior = ist.Uniform([-1.0] * PARAMETERS, [1.0] * PARAMETERS)
-    files: dict[str, Any] = {
-        "x": np.load(x_path, mmap_mode="r")[:rows],
-        "theta": np.load(theta_path, mmap_mode="r")[:rows],
-    }
-    ways = {
-        "file": ist.Events(**files, prior=prior),
-        "memory": ist.Events(**{name: np.array(a) for name, a in files.items()}, prior=prior),
-    }
+    from_file = open_events()[:rows]
+    arrays = {name: np.array(getattr(from_file, name)) for name in ("x", "theta")}
+    ways = {"file": from_file, "memory": ist.Events(**arrays, prior=from_file.prior)}
     if not ways["file"].mapped or ways["memory"].mapped:
         raise RuntimeError("one way must read from the file and the other from memory.")
     # The default network of 10 million events, for any number of them.
@@ -180,6 +244,7 @@ def ratio(seconds: dict[str, list[float]]) -> float:
 def in_process(options: argparse.Namespace, part: str, *arguments: str) -> dict[str, Any]:
     """Run one part of this benchmark in a process of its own, and read what it measured."""
     command = [sys.executable, __file__, "--part", part, "--rows", str(options.rows), *arguments]
+    command += ["--folder", str(options.folder), *(["--store"] if options.store else [])]
     environment = os.environ | {"INFEROSTATIC_PROGRESS": "0"}
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
     if ended.returncode != 0:
@@ -226,10 +291,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="of the files (default: a temporary one)")
+    parser.add_argument("--store", action="store_true", help="the events are in a store")
     parser.add_argument("--choose", action="store_true", help="let fit choose features and decay")
     parser.add_argument("--quick", action="store_true", help="a small file; writes nothing")
     parser.add_argument("--out", type=Path, default=RESULTS / "large.json")
-    parser.add_argument("--part", choices=["memory", "speed"], help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=["memory", "speed", "limited"], help=argparse.SUPPRESS)
+    parser.add_argument("--allowed", type=float, default=200.0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
         options.rows, options.compared, options.repeats = 600_000, 300_000, 2
@@ -238,10 +305,13 @@ def arguments() -> argparse.Namespace:
 
 def run_part(options: argparse.Namespace) -> dict[str, Any]:
     """What a process of its own does."""
-    paths = write_events(options.folder, options.rows)
-    if options.part == "memory":
-        return measure_memory(*paths, chooses=options.choose)
-    return measure_speed(*paths, options.compared, options.repeats)
+    open_events = partial(
+        write_store if options.store else open_files, options.folder, options.rows
+    )
+    if options.part == "speed":
+        return measure_speed(open_events, options.compared, options.repeats)
+    allowed = options.allowed if options.part == "limited" else None
+    return measure_memory(open_events, chooses=options.choose, allowed_mb=allowed)
 
 
 def main() -> int:
@@ -251,18 +321,18 @@ def main() -> int:
         print(json.dumps(run_part(options)))
         return 0
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) if options.folder is None else options.folder.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        write_events(folder, options.rows)
-        where = ("--folder", str(folder))
+        options.folder = (options.folder or Path(temporary)).absolute()
+        options.folder.mkdir(parents=True, exist_ok=True)
+        (write_store if options.store else write_events)(options.folder, options.rows)
         chooses = ("--choose",) if options.choose else ()
         compared = ("--compared", str(options.compared), "--repeats", str(options.repeats))
         result = {
             "rows": options.rows,
             "columns": COLUMNS,
             "batch": BATCH,
-            "memory": in_process(options, "memory", *where, *chooses),
-            "speed": in_process(options, "speed", *where, *compared),
+            "store": options.store,
+            "memory": in_process(options, "memory", *chooses),
+            "speed": in_process(options, "speed", *compared),
             "made": made(),
         }
     good = print_table(result)

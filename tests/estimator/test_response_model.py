@@ -128,6 +128,17 @@ def test_a_covariance_that_changes_much_is_found() -> None:
     np.testing.assert_allclose(left, np.broadcast_to(np.eye(2), left.shape), atol=0.12)
 
 
+def test_values_are_whitened_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    theta, rng = drawn(3000, 5)
+    values = rng.normal(size=(3000, 3)) * np.exp(theta[:, :1])
+    found = learn_covariance(theta, values, BOX, degree=2)
+    whole = np.einsum("nab,nb->na", found.whitening(theta), values)
+    monkeypatch.setattr(response_model, "MATRIX_NUMBERS", 7 * 9)
+    np.testing.assert_array_equal(found.whiten(theta, values), whole)
+    monkeypatch.setattr(response_model, "MATRIX_NUMBERS", 1)
+    np.testing.assert_array_equal(found.whiten(theta[:5], values[:5]), whole[:5])
+
+
 @pytest.mark.parametrize("ball", [False, True])
 def test_beyond_the_events_a_mean_goes_on_straight(ball) -> None:
     """A polynomial of degree 6 would be anything there."""

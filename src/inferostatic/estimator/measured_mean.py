@@ -109,7 +109,7 @@ def measure_mean(
     scatter = learn_covariance(
         theta[some], values[some], box, degree=SCATTER_DEGREE, weight=weight[some]
     )
-    white = np.einsum("nab,nb->na", scatter.whitening(theta), values)
+    white = scatter.whiten(theta, values)
     mean = learn_mean(theta, white, box, degree=degree, free=FREE_DEGREE, weight=weight)
     hidden = _find_hidden(box(theta), white - mean.at(theta), weight)
     return _round_numbers(MeasuredMean(mean, scatter, hidden, size, _without_error(first)))

@@ -24,6 +24,8 @@ FALLS = (0.03, 0.1, 0.3, 0.7)
 #: Step of numerical derivatives, in coordinates of order one: rounding and the third order are
 #: both below 1e-8.
 STEP = 1e-4
+#: Numbers in the matrices that are held at a time: one for each event takes much for wide x.
+MATRIX_NUMBERS = 1_000_000
 #: Fewest events of a cell from which one covariance is taken: its elements are known to 10%.
 CELL = 200
 #: Times that a covariance is learned, each time from what the times before left over.
@@ -270,6 +272,15 @@ class SmoothCovariance:
             result = factor @ result
         return result
 
+    def whiten(self, theta: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """W(θ) v for a v at each point, shape (n, p), with few W in memory at a time."""
+        rows = max(1, MATRIX_NUMBERS // values.shape[1] ** 2)
+        white = np.empty(values.shape)
+        for start in range(0, len(values), rows):
+            part = slice(start, start + rows)
+            white[part] = np.einsum("nab,nb->na", self.whitening(theta[part]), values[part])
+        return white
+
 
 def learn_covariance(
     theta: np.ndarray,
@@ -306,7 +317,7 @@ def learn_covariance(
         )
         if len(found.factors) < ROUNDS:
             last = dataclasses.replace(found, factors=(coefficients,), limits=(limit,))
-            white = np.einsum("nab,nb->na", last.whitening(theta), white)
+            white = last.whiten(theta, white)
     return found
 
 

@@ -96,6 +96,21 @@ def test_shares_make_the_whole_in_any_order(tmp_path: Path):
     assert "0 events" in repr(idle)
 
 
+def test_a_share_looks_at_its_own_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A thousand jobs that each open all files are too many for the disks of a cluster."""
+    path, looked = tmp_path / "events", []
+    ist.simulate(shifted_normal, PRIOR, 4000, store=ist.Store(path, events_per_part=400), seed=2)
+    real = parts._is_whole
+
+    def watched(file: str, size: int) -> bool:
+        looked.append(Path(file).name)
+        return real(file, size)
+
+    monkeypatch.setattr(parts, "_is_whole", watched)
+    ist.simulate(shifted_normal, PRIOR, 4000, store=path, parts=(1, 5), seed=2)
+    assert sorted(looked) == ["part-000001.parquet", "part-000006.parquet"]
+
+
 def test_opening_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "events"
     ist.simulate(

@@ -41,6 +41,7 @@ from inferostatic.learning.methods import Method
 from inferostatic.learning.training.members import LearningProblem
 from inferostatic.models.features.columns import odd_columns
 from inferostatic.models.features.feature_map import Affine, IdentityMap
+from inferostatic.streams import Purpose, Stream
 from inferostatic.supervision.records import Capability, Row, ScoreTarget
 from inferostatic.supervision.supervision import (
     AbstractSupervision,
@@ -252,6 +253,29 @@ def test_held_out_events_follow_from_the_seed_and_are_not_trained_on() -> None:
     assert len(stored(many, many).split(0.0, 1).validation) == 0
     with pytest.raises(ValueError, match="too few to hold out 10%"):
         stored(many[:2], many[:2]).split(0.1, 1)
+
+
+@pytest.mark.parametrize("test", [[], [0], [9_999], [0, 1, 2, 7, 5_000, 9_998]])
+def test_held_out_events_are_drawn_from_those_not_for_tests(test: list[int]) -> None:
+    many, rows = np.broadcast_to(np.zeros(1), (10_000, 1)), np.array(test, np.int64)
+    split = stored(many, many).split(0.5, 3, rows)
+    rest = np.delete(np.arange(10_000), rows)
+    drawn = Stream(3, Purpose.SPLIT).generator().choice(rest, len(rest) // 2, replace=False)
+    np.testing.assert_array_equal(split.validation, drawn)
+    assert not np.isin(split.train.some(10_000), np.concatenate([rows, drawn])).any()
+    assert len(split.train) == len(rest) - len(drawn)
+
+
+def test_a_split_makes_no_list_of_all_rows() -> None:
+    many = np.broadcast_to(np.zeros(1), (100_000_000, 1))
+    dataset = FileDataset(
+        many, many[:, 0], PRIOR, None, np.zeros(1), np.ones(1), FileRows(many, many, with_x=False)
+    )
+    tracemalloc.start()
+    dataset.split(1e-5, 1, np.array([5]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
 
 
 @pytest.mark.parametrize("count", [40_000, 80_000])

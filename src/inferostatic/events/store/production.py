@@ -57,7 +57,7 @@ def fill_store(
             "many."
         )
     wanted = choose_parts(count, share)
-    files = find_parts(store.path)
+    files = find_parts(store.path, wanted)
     missing = [part for part in wanted if part not in files or not files[part].whole]
     dropped = bound.engine.failures is not None
     folder = store.path.absolute()  # workers of a cluster have other current folders

@@ -226,8 +226,10 @@ class FileDataset(AbstractDataset):
     def split(self, fraction: float, seed: int, test: np.ndarray = NO_ROWS) -> Split:
         """Validation events from everywhere in the file; all others are trained on, in chunks."""
         rng = Stream(seed, Purpose.SPLIT).generator()
-        rows = np.delete(np.arange(len(self)), test)
-        held = rng.choice(rows, count_validation_events(len(rows), fraction), replace=False)
+        count = len(self) - len(test)
+        drawn = rng.choice(count, count_validation_events(count, fraction), replace=False)
+        # The k-th row that is not for tests, without a list of all rows.
+        held = drawn + np.searchsorted(test - np.arange(len(test)), drawn, side="right")
         return Split(cut_into_chunks(self.x, np.concatenate([held, test]), seed), held)
 
     def subset(self, index: np.ndarray) -> MemoryDataset:
