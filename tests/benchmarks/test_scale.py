@@ -206,6 +206,7 @@ def test_more_memory_than_is_allowed_is_refused() -> None:
         "try: np.ones(100_000_000 // 8)\n"
         "except MemoryError: print('refused')\n"
     )
+    assert large.__file__ is not None
     folder = Path(large.__file__).parent
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True

@@ -152,5 +152,6 @@ def test_an_interrupted_study_goes_on_to_the_same_numbers(
     assert made[0] == 30 + 2 + 1  # all groups of ten events, two trials, and the one that failed
     for name in ("ranks", "tarp", "density_ranks", "mean"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    other: Any = options | {"candidates": 641}
     with pytest.raises(ValueError, match="other candidates: 640 before, 641 now"):
-        coverage(EXACT, events, checkpoint=tmp_path, **(options | {"candidates": 641}))
+        coverage(EXACT, events, checkpoint=tmp_path, **other)

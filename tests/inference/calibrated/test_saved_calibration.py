@@ -60,6 +60,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:
+    assert WRONG.prior is not None
     events = ist.simulate(shifted, WRONG.prior, 2000, seed=1)
     ist.calibrated_fit(WRONG, OBSERVED, events=events, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="other observed events"):
