@@ -173,8 +173,8 @@ def slurm() -> Iterator[dict[str, str]]:
 
 @pytest.mark.slow
 def test_slurm(folder: Path, environment: dict[str, str], slurm: dict[str, str]) -> None:
-    paths = {"PATH": f"{environment['PATH']}:{slurm['PATH']}"}
-    run(["sbatch", "--wait", "slurm.sh"], {**environment, **slurm, **paths})
+    used = environment | {"SLURM_CONF": slurm["SLURM_CONF"]}
+    run(["sbatch", "--wait", "slurm.sh"], used)
     judge(folder)
     logs = sorted(folder.glob("slurm-*.out"))
     assert len(logs) == SHARES
