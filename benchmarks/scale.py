@@ -332,7 +332,10 @@ def measure_listing(folder: Path, parts: int) -> Row:
 
 def measure_training(options: argparse.Namespace, part: str) -> Row:
     """One part of `large.py`, from the store."""
-    place = argparse.Namespace(rows=options.rows, folder=options.folder, store=True)
+    rows = options.rows if part != "limited" else options.limited_rows
+    place = argparse.Namespace(rows=rows, folder=options.folder, store=True)
+    if part == "limited":
+        large.write_store(options.folder, rows).x  # noqa: B018 builds the cache
     more = {
         "memory": (),
         "speed": ("--compared", str(options.compared), "--repeats", str(options.repeats)),
@@ -469,7 +472,10 @@ def read_arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=10_000_000, help="events in the store")
     parser.add_argument("--compared", type=int, default=1_000_000, help="events of timed epochs")
     parser.add_argument("--repeats", type=int, default=3, help="of timed epochs")
-    parser.add_argument("--allowed", type=float, help="megabytes; a tenth of the store")
+    parser.add_argument(
+        "--limited-rows", type=int, default=20_000_000, help="events in a store ..."
+    )
+    parser.add_argument("--allowed", type=float, help="... of ten times so many megabytes")
     parser.add_argument("--folder", type=Path, help="of the store (default: a temporary one)")
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--quick", action="store_true", help="small sizes; writes nothing")
@@ -478,10 +484,13 @@ def read_arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     options.scale, options.parts = 1.0, MOST_PARTS
     if options.quick:
         options.rows, options.compared, options.repeats, options.rounds = 300_000, 250_000, 1, 1
-        options.scale, options.parts = 0.1, 200
+        options.scale, options.parts, options.limited_rows = 0.1, 200, options.rows
+        options.allowed = options.allowed or 400.0
     if options.allowed is None:
         # float32 observables, float64 parameters
-        options.allowed = options.rows * (4 * large.COLUMNS + 8 * large.PARAMETERS) / 10 / 1e6
+        options.allowed = (
+            options.limited_rows * (4 * large.COLUMNS + 8 * large.PARAMETERS) / 10 / 1e6
+        )
     return options
 
 
@@ -507,7 +516,8 @@ def measure(log: Log, options: argparse.Namespace) -> None:
                 log.row(key, lambda case=case: measure_engines(case))
     if "training" in only:
         for part in ("limited", "speed", "memory"):
-            key = {"kind": "training", "part": part, "events": options.rows}
+            rows = options.limited_rows if part == "limited" else options.rows
+            key = {"kind": "training", "part": part, "events": rows}
             log.row(key, lambda part=part: measure_training(options, part))
 
 

@@ -192,7 +192,7 @@ def test_a_store_is_measured_and_nothing_is_measured_twice(tmp_path: Path) -> No
     assert (listing["kind"], listing["parts"]) == ("listing", 7)
     assert not (tmp_path / "listing-7").exists()
     assert store["cache_bytes"] == pytest.approx(4000 * (40 * 4 + 3 * 8), rel=0.01)
-    assert options.allowed == pytest.approx(4000 * (40 * 4 + 3 * 8) / 10 / 1e6)
+    assert options.allowed == pytest.approx(options.limited_rows * (40 * 4 + 3 * 8) / 10 / 1e6)
     events = ist.Store(large.store_path(tmp_path, 4000)).events()
     assert (len(events), events.mapped) == (4000, True)
 
