@@ -60,7 +60,7 @@ class Events:
     x_names: tuple[str, ...]
     theta_names: tuple[str, ...]
     #: A text that stands for all arrays, where whoever made them knows one: see `identified`.
-    identity: str | None = None
+    identity: str | None = dataclasses.field(default=None, init=False)
 
     def __init__(
         self,
