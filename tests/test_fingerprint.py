@@ -183,6 +183,8 @@ def test_events_by_their_identity() -> None:
     assert digest(EVENTS.identified("store 1")) == digest(others.identified("store 1"))
     assert digest(EVENTS.identified("store 1")) != digest(EVENTS.identified("store 2"))
     assert digest(EVENTS.identified("store 1")[:2]) == digest(EVENTS[:2])
+    changed = dataclasses.replace(EVENTS.identified("store 1"), prior=ist.Uniform([0.0], [2.0]))
+    assert changed.identity is None
 
 
 def test_an_estimator_is_the_same_however_long_its_training_took() -> None:
