@@ -9,6 +9,7 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.events.engines.engine import InProcess, TaskError
+from inferostatic.fingerprint import digest
 
 
 class _Squares(Sequence[int]):
@@ -57,3 +58,9 @@ def test_a_simulator_on_an_engine_is_a_simulator():
         InProcess()(bound)
     with pytest.raises(TypeError, match="itself; call it"):
         InProcess()(ist.toys.Dirichlet)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_checkpoint_does_not_ask_who_ran_a_simulator():
+    one, other = ist.toys.Dirichlet(3), ist.toys.Dirichlet(2)
+    assert digest(InProcess()(one)) == digest(ist.ProcessPool(2)(one))
+    assert digest(InProcess()(one)) != digest(InProcess()(other))

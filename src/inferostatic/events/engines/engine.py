@@ -110,3 +110,7 @@ class OnEngine:
         if not isinstance(simulator, Simulator):
             return simulator.simulate_latent(theta, rng)[0]
         return simulator(theta, rng)
+
+    def checkpoint_identity(self) -> object:
+        """What a checkpoint compares: the simulator, because no number depends on the engine."""
+        return self.simulator
