@@ -260,7 +260,7 @@ def test_held_out_events_are_drawn_from_those_not_for_tests(test: list[int]) -> 
     many, rows = np.broadcast_to(np.zeros(1), (10_000, 1)), np.array(test, np.int64)
     split = stored(many, many).split(0.5, 3, rows)
     rest = np.delete(np.arange(10_000), rows)
-    drawn = Stream(3, Purpose.SPLIT).generator().choice(rest, len(rest) // 2, replace=False)
+    drawn = Stream(3, Purpose.SPLIT).generator().choice(rest, round(len(rest) / 2), replace=False)
     np.testing.assert_array_equal(split.validation, drawn)
     assert not np.isin(split.train.some(10_000), np.concatenate([rows, drawn])).any()
     assert len(split.train) == len(rest) - len(drawn)
