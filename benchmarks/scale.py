@@ -334,8 +334,7 @@ def measure_training(options: argparse.Namespace, part: str) -> Row:
     """One part of `large.py`, from the store."""
     rows = options.rows if part != "limited" else options.limited_rows
     place = argparse.Namespace(rows=rows, folder=options.folder, store=True)
-    if part == "limited":
-        large.write_store(options.folder, rows).x  # noqa: B018 builds the cache
+    large.write_store(options.folder, rows).x  # noqa: B018 builds the cache, where there is none
     more = {
         "memory": (),
         "speed": ("--compared", str(options.compared), "--repeats", str(options.repeats)),
