@@ -23,10 +23,10 @@ STOPPED = (
 
 
 class Share(NamedTuple):
-    """The `index`-th of `count` shares, from 0."""
+    """Share `number`, from 0, of `total`."""
 
-    index: int
-    count: int
+    number: int
+    total: int
 
 
 class Made(NamedTuple):
@@ -87,7 +87,8 @@ def simulate(
                 raise
             _fail(error, trace)
     if as_json:
-        told = {"share": share and share._asdict(), "made": made._asdict()}
+        asked = None if share is None else {"index": share.number, "count": share.total}
+        told = {"share": asked, "made": made._asdict()}
         _show(json.dumps(told | {"store": describe(found)}, indent=1))
     else:
         _show("\n".join([_describe_made(made, share), found.summary(), _advise(found, share)]))
@@ -129,11 +130,11 @@ def read_share(text: str) -> Share:
             param_hint="--parts",
         )
     share = Share(int(found[1]), int(found[2]))
-    if share.count == 0:
+    if share.total == 0:
         raise typer.BadParameter(f"N must be at least 1; got {text!r}.", param_hint="--parts")
-    if share.index >= share.count:
+    if share.number >= share.total:
         raise typer.BadParameter(
-            f"the shares of {share.count} are 0/{share.count} to {share.count - 1}/{share.count}; "
+            f"the shares of {share.total} are 0/{share.total} to {share.total - 1}/{share.total}; "
             f"got {text!r}.",
             param_hint="--parts",
         )
@@ -180,7 +181,7 @@ def _make(
 
 
 def _describe_made(made: Made, share: Share | None) -> str:
-    what = "the store" if share is None else f"share {share.index} of 0 to {share.count - 1}"
+    what = "the store" if share is None else f"share {share.number} of 0 to {share.total - 1}"
     if not made.parts:
         return f"{what}: nothing was missing"
     parts = f"{made.parts:,} part{'s' if made.parts > 1 else ''}"
@@ -194,7 +195,7 @@ def _advise(found: "StoreStatus", share: Share | None) -> str:
     if share is None:
         return f"next: the same command with --events {found.events} makes the rest"
     return (
-        f"next: the other shares, --parts 0/{share.count} to {share.count - 1}/{share.count}; "
+        f"next: the other shares, --parts 0/{share.total} to {share.total - 1}/{share.total}; "
         f"`inferostatic status {found.path}` says what is missing"
     )
 
