@@ -4,7 +4,6 @@ The worker forks for every kill: a child saves one of two models again and again
 file, and is killed at a random moment. `save` compiles nothing, so the child needs no JAX threads.
 """
 
-import contextlib
 import functools
 import os
 import resource
@@ -12,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import inferostatic as ist
+from permissions import as_nobody
 from random_estimators import random_estimator
 
 from .outcomes import Outcome, attempt
@@ -137,19 +137,6 @@ def small_files() -> Outcome:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
-
-
-@contextlib.contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may write everywhere."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def read_only() -> Outcome:

@@ -19,6 +19,7 @@ import pytest
 import inferostatic as ist
 from inferostatic.events.engines.engine import InProcess, TaskError
 from inferostatic.events.store.parts import DamagedPart, part_path, read_part
+from permissions import as_nobody
 from store_simulators import PRIOR, Failing, shifted_normal
 
 #: Run in a process of its own, with the folder, the number of events and the share.
@@ -45,19 +46,6 @@ def make(folder: Path, n: int = 2000) -> ist.Events:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (folder / "parts").iterdir()}
-
-
-@contextlib.contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may write everywhere."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @contextlib.contextmanager

@@ -40,6 +40,32 @@ class Defaults:
     missing: int = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class OpenSettings:
+    """What is chosen by trials: nothing where none are made."""
+
+    features: bool
+    decay: bool
+
+    @property
+    def any(self) -> bool:
+        """Whether trials are made."""
+        return self.features or self.decay
+
+
+def _find_open(
+    problem: LearningProblem, architecture: AbstractArchitecture, training: Training
+) -> OpenSettings:
+    if not makes_trials(problem, training):
+        return OpenSettings(features=False, decay=False)
+    features = isinstance(architecture.x_features, Automatic)
+    return OpenSettings(features, training.weight_decay is None)
+
+
+def _count_members(training: Training, members: int | None, open_: OpenSettings) -> int:
+    return choose_members(training, tried=open_.any) if members is None else members
+
+
 def complete_training(training: Training, events: int, training_events: int) -> Training:
     """The training with its open fields set for this number of events, without any trials."""
     return set_untried_decay(set_length(training, events, training_events), training_events)
@@ -54,20 +80,18 @@ def count_planned_steps(
     """Steps of all trainings of a fit, at most, for its display."""
     dataset, count = problem.dataset, len(problem.split.train)
     whole = count_steps(complete_training(training, len(dataset), count), count)
-    open_features = isinstance(architecture.x_features, Automatic)
-    open_decay = training.weight_decay is None
-    tried = (open_features or open_decay) and makes_trials(problem, training)
-    wanted = choose_members(training, tried=tried) if members is None else members
-    if not tried:
+    open_ = _find_open(problem, architecture, training)
+    wanted = _count_members(training, members, open_)
+    if not open_.any:
         return wanted * whole
     part, to_the_end = count_tried(problem), tries_to_the_end(dataset)
     events = len(dataset) if tries_all_events(dataset) else part
     trial = complete_training(training, events, part)
     steps = 0
-    if open_features:
+    if open_.features:
         short = shorten(trial, choose_features_part(to_the_end=to_the_end))
         steps += MOST_CANDIDATES * count_steps(short, part)
-    if not open_decay:
+    if not open_.decay:
         return steps + wanted * whole
     if to_the_end:
         return steps + (TRIED_TO_THE_END + max((members or 1) - 1, 0)) * whole
@@ -92,21 +116,19 @@ def choose_defaults(
     """
     split = problem.split
     complete = complete_training(training, len(problem.dataset), len(split.train))
-    open_features = isinstance(architecture.x_features, Automatic)
-    open_decay = training.weight_decay is None
-    tried = (open_features or open_decay) and makes_trials(problem, training)
-    wanted = choose_members(training, tried=tried) if members is None else members
-    if not tried:
+    open_ = _find_open(problem, architecture, training)
+    wanted = _count_members(training, members, open_)
+    if not open_.any:
         return Defaults(architecture, complete, missing=wanted)
     part, on_all = plan_trials(problem)
     count = len(part.split.train)
     plan = complete if on_all else complete_training(training, count, count)
     trials = Trials(part, plan, on_all)
     reasons = []
-    if open_features:
+    if open_.features:
         architecture, reason = choose_features(trials, architecture)
         reasons.append(reason)
-    if not open_decay:
+    if not open_.decay:
         return Defaults(architecture, complete, tuple(reasons), missing=wanted)
     if on_all:
         tried = train_all_decays(trials, architecture, members)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...models.architecture import AbstractArchitecture, Potential
 from ...models.networks.two_tower import TwoTower
+from ..training.best_epoch import is_clearly_better
 from ..training.members import MemberSetting, TrainedModel, join_members
 from ..training.options import Training, count_steps
 from .trials import (
@@ -20,7 +21,6 @@ from .trials import (
     Trials,
     describe_choice,
     describe_cost,
-    find_excess_and_error,
     find_first_within_error,
 )
 
@@ -104,14 +104,16 @@ def train_all_decays(
 
     shrinks = [PREFERRED, WEAKEST]
     tried = train(shrinks, 0)
-    better = 1 if _is_better(tried, 1, 0, SHARP) else 0
+    preferred, weakest = (one.event_losses for one in tried)
+    better = 1 if is_clearly_better(weakest, preferred, SHARP).all() else 0
     neighbour = WEAKER if better == 1 else STRONGEST
     more = [neighbour] if alone else [neighbour, shrinks[better]]
     tried += train(more, len(shrinks))
     shrinks += more
     # Latent information makes targets so precise that whatever is better is taken.
     errors = 0.0 if trials.problem.dataset.reads_latent else WITHIN
-    chosen = 2 if _is_better(tried, 2, better, errors) else better
+    beside = tried[2].event_losses
+    chosen = 2 if is_clearly_better(beside, tried[better].event_losses, errors).all() else better
     if alone:
         kept = [chosen]
     else:
@@ -125,13 +127,6 @@ def train_all_decays(
     reason = f"{reason} {describe_cost(trials, training, began)}"
     decay = _setting(trials, architecture, shrinks[chosen]).weight_decay
     return TriedDecays(decay, reason, ready)
-
-
-def _is_better(tried: list[TrainedModel], one: int, other: int, errors: float) -> bool:
-    """Whether the loss of `one` is lower than that of the `other` by so many standard errors."""
-    losses = np.concatenate([tried[other].event_losses, tried[one].event_losses])
-    excess, error = find_excess_and_error(losses, 0)
-    return bool(excess[1] < -errors * error[1])
 
 
 def choose_by_short_trials(

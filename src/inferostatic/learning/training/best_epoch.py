@@ -72,10 +72,12 @@ def choose_epoch(
     )
 
 
-def is_clearly_better(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """For each member, whether the first losses are lower by more than their noise."""
+def is_clearly_better(
+    first: np.ndarray, second: np.ndarray, errors: float = CLEARLY_BETTER
+) -> np.ndarray:
+    """For each member, whether the first losses are lower by so many standard errors."""
     if first.shape[1] < 2:
         return np.asarray(first.mean(axis=1) < second.mean(axis=1))
     gain = second - first
     error = gain.std(axis=1, ddof=1) / np.sqrt(gain.shape[1])
-    return np.asarray(gain.mean(axis=1) > CLEARLY_BETTER * error)
+    return np.asarray(gain.mean(axis=1) > errors * error)
