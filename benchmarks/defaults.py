@@ -3,6 +3,7 @@
     python benchmarks/defaults.py fits                       this checkout, as "after"
     python benchmarks/defaults.py fits --checkout FOLDER     another one, as "before"
     python benchmarks/defaults.py peers                      sbi's NRE_B with its defaults
+    python benchmarks/defaults.py efforts                    fits with less and with more effort
     python benchmarks/defaults.py timings --checkout FOLDER  both in turns on the Dirichlet
     python benchmarks/defaults.py table                      what was measured, after / before
     python benchmarks/defaults.py join FILE…                 rows measured on other machines
@@ -31,6 +32,10 @@ seeds that both versions have, of which both saw the same events. The aim: a geo
 cells of at most 1, none above 1.25; on the ring and with 12 parameters `within` falls with events
 and is at most 0.03 and 0.10 at 30,000.
 
+Fits of every effort are made on the toys of the peers, twice in two processes: one that keeps its
+compiled programs in an empty folder, and one that finds them there. `seconds` are those of the
+first, `warm_seconds` those of the second.
+
 Rows are in `benchmarks/results/defaults.json`, those of `timings` in `defaults-timings.json`;
 what is there is not measured again, unless with `--fresh`, which forgets the rows asked for.
 """
@@ -40,6 +45,7 @@ import json
 import os
 import queue
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -73,6 +79,7 @@ ONE_SEED_FROM: Final = 100_000
 PEER: Final = "sbi NRE_B"
 PEER_TOYS: Final = (DIRICHLET, RING)
 PEER_EVENTS: Final = (3_000, 30_000)
+EFFORTS: Final = (0.1, 1.0, 4.0)
 TIMED_EVENTS: Final = (1_000, 20_000, 100_000)
 #: Events at which errors are measured.
 TESTED: Final = 20_000
@@ -259,6 +266,29 @@ def run_peers(options: argparse.Namespace) -> None:
     measure_all(Log(options.out, fresh=False), cells, one, options)
 
 
+def run_efforts(options: argparse.Namespace) -> None:
+    """From a quick look to the most thorough fit, without and with kept programs."""
+    toys = [toy for toy in chosen_toys(options) if toy in PEER_TOYS]
+    commit = commit_of(ROOT)
+    efforts = {f"effort {effort:g}": effort for effort in EFFORTS}
+    cells = [
+        cell
+        for version in efforts
+        for cell in list_cells(version, toys, options.events or EVENTS, chosen(options))
+    ]
+
+    def one(cell: Row, cores: Sequence[int]) -> Row:
+        with tempfile.TemporaryDirectory() as programs:
+            ask = partial(ask_checkout, ROOT, effort=efforts[cell["version"]], programs=programs)
+            first, again = (
+                measure(ask, cell["toy"], cell["events"], cell["seed"], cores) for _ in range(2)
+            )
+        warm = {f"warm_{name}": again[name] for name in ("seconds", "cpu_seconds")}
+        return first | warm | {"cores": len(cores) or os.cpu_count(), "commit": commit}
+
+    measure_all(Log(options.out, fresh=False), cells, one, options)
+
+
 def run_timings(options: argparse.Namespace) -> None:
     """Both checkouts in turns, one at a time, on the same events; every other round backwards."""
     if options.checkout is None:
@@ -376,6 +406,7 @@ def print_table(rows: Sequence[Row], before: str, after: str) -> None:
             numbers += "".join(f"{value:10.3g}" for value in errors)
             print(f"{toy:28}{events:8d}  {version:12}{len(found):10d}{numbers}")
     print_comparison(list_ratios(rows, before, after), before, after)
+    print_efforts(rows)
     for toy, name, events, ratio in list_rises(rows, after):
         print(f"more events did not help: {toy}, {name}, × {ratio:.2f} at {events:,}")
     for toy, aim in AIMS.items():
@@ -383,6 +414,23 @@ def print_table(rows: Sequence[Row], before: str, after: str) -> None:
         if found:
             value = geometric_mean([row["within"] for row in found])
             print(f"{toy} at 30,000 events: {value:.3g} (at most {aim:g})")
+
+
+def print_efforts(rows: Sequence[Row]) -> None:
+    """What every effort costs and gains, beside the peer."""
+    versions = [*(f"effort {effort:g}" for effort in EFFORTS), PEER]
+    print(f"\n{'toy':28}{'events':>8}  {'version':12}{'first s':>9}{'warm s':>9}", end="")
+    print(f"{'score':>9}{'ln r':>9}   medians and geometric means over seeds")
+    for toy, events in both_keys([row for row in rows if row["version"] in versions]):
+        for version in versions:
+            found = select(rows, version=version, toy=toy, events=events)
+            if not found:
+                continue
+            first = np.median([row["seconds"] for row in found])
+            warm = np.median([row.get("warm_seconds", row["seconds"]) for row in found])
+            errors = [geometric_mean([row[name] for row in found]) for name in judged_errors(toy)]
+            numbers = f"{first:9.1f}{warm:9.1f}" + "".join(f"{error:9.3g}" for error in errors)
+            print(f"{toy:28}{events:8d}  {version:12}{numbers}")
 
 
 def print_comparison(ratios: dict[tuple[str, int, str], float], before: str, after: str) -> None:
@@ -442,6 +490,7 @@ COMMANDS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
     "all": run_everything,
     "fits": run_fits,
     "peers": run_peers,
+    "efforts": run_efforts,
     "timings": run_timings,
     "table": tell,
     "join": join,

@@ -26,16 +26,27 @@ def ask_peer(peer: str, given: Mapping[str, Any], seed: int, cores: Sequence[int
 
 
 def ask_checkout(
-    checkout: Path, given: Mapping[str, Any], seed: int, cores: Sequence[int] = ()
+    checkout: Path,
+    given: Mapping[str, Any],
+    seed: int,
+    cores: Sequence[int] = (),
+    *,
+    effort: float = 1.0,
+    programs: str | None = None,
 ) -> Arrays:
-    """What a default fit of a checkout of this library writes; everything is compiled anew."""
+    """What a default fit of a checkout of this library writes.
+
+    Compiled programs are kept in the folder `programs`; without it all are compiled anew.
+    """
     path = [str(checkout / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {
         "PYTHONPATH": os.pathsep.join(part for part in path if part),
-        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "JAX_ENABLE_COMPILATION_CACHE": "false" if programs is None else "true",
         "INFEROSTATIC_PROGRESS": "0",
     }
-    line = [sys.executable, str(FOLDER / "default_fit_worker.py")]
+    if programs is not None:
+        environment["XDG_CACHE_HOME"] = programs
+    line = [sys.executable, str(FOLDER / "default_fit_worker.py"), "--effort", str(effort)]
     return _ask(line, given, seed, cores, environment)
 
 

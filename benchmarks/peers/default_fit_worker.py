@@ -1,6 +1,6 @@
 """A default fit by whichever checkout of this library is on the path; see `answers.py`.
 
-    PYTHONPATH=checkout/src python default_fit_worker.py in.npz out.npz --seed 0
+    PYTHONPATH=checkout/src python default_fit_worker.py in.npz out.npz --seed 0 [--effort 1]
 
 The output holds a score or ln r for each set of points (`default/<set>`), the wall and CPU seconds
 of the fit, everything but imports and the start of JAX included, and what was chosen.
@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("source")
     parser.add_argument("target")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--effort", type=float, default=1.0)
     options = parser.parse_args()
 
     with np.load(options.source) as file:
@@ -30,7 +31,9 @@ def main() -> None:
 
     def fit() -> ist.Estimator:
         events = ist.Events(x=inputs["x"], theta=inputs["theta"], prior=prior)
-        return ist.fit(events, seed=options.seed)
+        # Another checkout may not know the option.
+        more = {} if options.effort == 1 else {"training": ist.Training(effort=options.effort)}
+        return ist.fit(events, seed=options.seed, **more)
 
     estimator, times = measure_time(fit)
     np.savez(

@@ -24,6 +24,7 @@ from inferostatic.learning.defaults.weight_decay import (
     set_shrink,
 )
 from inferostatic.learning.training.best_epoch import is_clearly_better
+from inferostatic.learning.training.members import extract_weights
 from inferostatic.learning.training.options import count_steps
 
 PRIOR = ist.Uniform([-1.0], [1.0])
@@ -186,6 +187,14 @@ def test_the_display_counts_the_steps_that_are_made(
     assert sum(made) == round((3 * features + decays) * whole)
     unused = 0 if most > len(events) else 0.25  # two towers, which do not stand in for this network
     assert planned == [sum(made) + round(unused * whole)]
+
+
+def test_more_effort_joins_more_members(events: ist.Events) -> None:
+    training = dataclasses.replace(TRYING, epochs=2, effort=4.0)
+    fitted = ist.fit(events, network=NETWORK, training=training, seed=1)
+    assert fitted.members == 6
+    _, weights = extract_weights(fitted.model)
+    assert len(np.unique(np.asarray(weights), axis=0)) == 6
 
 
 class MovingPeak:

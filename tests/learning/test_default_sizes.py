@@ -78,15 +78,16 @@ def test_the_untried_decay_falls_with_the_length_and_is_never_strong() -> None:
 
 def test_effort_is_more_work() -> None:
     efforts = [0.1, 0.5, 1.0, 2.0, 4.0, 10.0]
-    plans = [complete(10_000, ist.Training(effort=effort)) for effort in efforts]
-    steps = [plan[1] for plan in plans]
-    assert steps == sorted(steps)
-    assert steps[0] / steps[2] == pytest.approx(np.sqrt(0.1), rel=0.05)
-    assert steps[4] / steps[2] == pytest.approx(2, rel=0.05)
-    for tried, default in ((False, 1), (True, 2)):
-        members = [choose_members(ist.Training(effort=effort), tried=tried) for effort in efforts]
+    for events, longer in ((10_000, 1), (20_000, 2)):
+        steps = [complete(events, ist.Training(effort=effort))[1] for effort in efforts]
+        assert steps == sorted(steps)
+        assert steps[0] / steps[2] == pytest.approx(np.sqrt(0.1), rel=0.05)
+        assert steps[4] / steps[2] == pytest.approx(longer, rel=0.05)
+    for events, tried, expected in ((10_000, True, 6), (10_000, False, 6), (20_000, True, 3)):
+        members = [choose_members(ist.Training(effort=e), events, tried=tried) for e in efforts]
         assert members == sorted(members)
-        assert members[2] == default < members[-1]
+        assert members[2] == (2 if tried else 1)
+        assert members[-1] == expected
     assert not wants_trials(ist.Training(effort=0.1))
     assert wants_trials(ist.Training(effort=0.1, choose=True))
     with pytest.raises(ValueError, match="effort must be a finite number above 0"):

@@ -153,9 +153,8 @@ def _initialise(problem: LearningProblem, defaults: Defaults, options: FitOption
     if start is not None:
         template, weights = extract_weights(with_centring(start.model, None))
         return InitialModel(template, start.shapes, weights)
-    first = 0 if defaults.ready is None else defaults.ready.members
     shapes = problem.dataset.learn_shapes(defaults.architecture, problem.split.train)
-    keys = [derive_member_key(options.seed, first + j) for j in range(defaults.missing)]
+    keys = [derive_member_key(options.seed, defaults.begun + j) for j in range(defaults.missing)]
     template, weights = draw_weights(defaults.architecture, shapes, keys)
     return InitialModel(template, shapes, weights)
 

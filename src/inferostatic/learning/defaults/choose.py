@@ -8,7 +8,7 @@ from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training, count_steps
 from .features import MOST_CANDIDATES, choose_features, choose_features_part
 from .network import list_networks
-from .sizes import choose_members, set_length
+from .sizes import PAIR, choose_members, set_length
 from .trials import (
     Trials,
     count_tried,
@@ -31,13 +31,17 @@ from .weight_decay import PART as DECAY_PART
 
 @dataclasses.dataclass(frozen=True)
 class Defaults:
-    """What was chosen, in words why, members trained so already, and how many are still missing."""
+    """What was chosen, in words why, members trained so already, and how many are still missing.
+
+    `begun` networks have been trained, kept or not; the missing ones begin from other weights.
+    """
 
     architecture: AbstractArchitecture
     training: Training
     reasons: tuple[str, ...] = ()
     ready: TrainedModel | None = None
     missing: int = 1
+    begun: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +66,10 @@ def _find_open(
     return OpenSettings(features, training.weight_decay is None)
 
 
-def _count_members(training: Training, members: int | None, open_: OpenSettings) -> int:
-    return choose_members(training, tried=open_.any) if members is None else members
+def _count_members(
+    training: Training, members: int | None, events: int, open_: OpenSettings
+) -> int:
+    return choose_members(training, events, tried=open_.any) if members is None else members
 
 
 def complete_training(training: Training, events: int, training_events: int) -> Training:
@@ -81,7 +87,7 @@ def count_planned_steps(
     dataset, count = problem.dataset, len(problem.split.train)
     whole = count_steps(complete_training(training, len(dataset), count), count)
     open_ = _find_open(problem, architecture, training)
-    wanted = _count_members(training, members, open_)
+    wanted = _count_members(training, members, len(dataset), open_)
     if not open_.any:
         return wanted * whole
     part, to_the_end = count_tried(problem), tries_to_the_end(dataset)
@@ -94,7 +100,8 @@ def count_planned_steps(
     if not open_.decay:
         return steps + wanted * whole
     if to_the_end:
-        return steps + (TRIED_TO_THE_END + max((members or 1) - 1, 0)) * whole
+        ready = PAIR if members is None else 1
+        return steps + (TRIED_TO_THE_END + max(wanted - ready, 0)) * whole
     # Two towers are tried once.
     steps += (1 + len(FEWER_SHRINKS)) * count_steps(shorten(trial, DECAY_PART), part)
     return steps + wanted * whole
@@ -117,7 +124,7 @@ def choose_defaults(
     split = problem.split
     complete = complete_training(training, len(problem.dataset), len(split.train))
     open_ = _find_open(problem, architecture, training)
-    wanted = _count_members(training, members, open_)
+    wanted = _count_members(training, members, len(problem.dataset), open_)
     if not open_.any:
         return Defaults(architecture, complete, missing=wanted)
     part, on_all = plan_trials(problem)
@@ -133,8 +140,10 @@ def choose_defaults(
     if on_all:
         tried = train_all_decays(trials, architecture, members)
         ready, chosen = tried.ready, dataclasses.replace(complete, weight_decay=tried.decay)
-        missing = 0 if members is None else max(members - ready.members, 0)
-        return Defaults(architecture, chosen, (*reasons, tried.reason), ready, missing)
+        missing = max(wanted - ready.members, 0)
+        # Networks that were tried alone all began as the first member.
+        begun = TRIED_TO_THE_END if members is None else 1
+        return Defaults(architecture, chosen, (*reasons, tried.reason), ready, missing, begun)
     networks = list_networks(architecture) if open_network else [architecture]
     choice = choose_by_short_trials(trials, networks)
     chosen = set_shrink(complete, choice.shrink, len(split.train))

@@ -13,6 +13,11 @@ from ..training.options import Training
 ENSEMBLE_EFFORT = 3.0
 #: Members of that ensemble.
 ENSEMBLE = 3
+#: Events up to which more effort trains more networks and none for longer, which made errors at
+#: 1,000 events twice as large.
+FEW_EVENTS = 15_000
+#: Members of the ensemble for so few.
+LARGE_ENSEMBLE = 6
 #: Members of a default fit: each is trained on a core of its own, so the second takes little time.
 PAIR = 2
 #: Effort up to which a training becomes longer.
@@ -29,13 +34,13 @@ SMALLEST_BATCH = 32
 LARGEST_BATCH = 1024
 
 
-def choose_members(training: Training, *, tried: bool) -> int:
-    """How many networks are trained and averaged, where that is not left to trials.
+def choose_members(training: Training, events: int, *, tried: bool) -> int:
+    """How many networks are trained and averaged; trials for few events may keep one more.
 
     One where settings were given or the effort is small, and nothing is `tried` out.
     """
     if training.effort >= ENSEMBLE_EFFORT:
-        return ENSEMBLE
+        return LARGE_ENSEMBLE if events <= FEW_EVENTS else ENSEMBLE
     return PAIR if tried else 1
 
 
@@ -55,6 +60,7 @@ def set_length(training: Training, events: int, training_events: int) -> Trainin
         batch = min(max(batch, SMALLEST_BATCH), LARGEST_BATCH)
     if epochs is None:
         steps = STEPS * (max(events, 1) / 1000) ** STEPS_POWER
-        steps *= math.sqrt(min(training.effort, LONGEST_EFFORT))
+        most = 1.0 if events <= FEW_EVENTS else LONGEST_EFFORT
+        steps *= math.sqrt(min(training.effort, most))
         epochs = max(1, round(steps / math.ceil(training_events / batch)))
     return dataclasses.replace(training, batch_size=batch, epochs=epochs)

@@ -13,9 +13,10 @@ from ...models.architecture import AbstractArchitecture
 from ..dataset.dataset import AbstractDataset
 from ..training.members import LearningProblem, MemberSetting, TrainedModel, train_side_by_side
 from ..training.options import Training
+from .sizes import FEW_EVENTS
 
 #: Events up to which networks of every weight decay are trained to the end on all of them.
-TRY_ALL = 15_000
+TRY_ALL = FEW_EVENTS
 #: Events up to which short trials use all of them.
 TRY_SHORTLY = 40_000
 #: Training events that short trials get where there are more, or where they are in files.

@@ -86,8 +86,9 @@ class Training:
 
     Attributes:
         effort: how much work the defaults below may cost, 1 by default. 0.1 is a quick look: one
-            network, trained for a third of the time, and nothing is tried out. 4 trains three
-            networks where two are the default, each for twice the time.
+            network, trained for a third of the time, and nothing is tried out. 4 trains six
+            networks where two are the default; with more than 15,000 events three, each for twice
+            the time.
         epochs: passes over the training events.
         batch_size: events in one step.
         learning_rate: of Adam, at its peak.
