@@ -18,8 +18,9 @@ demo: .venv  ## reproduce the paper and write paper-results/index.html
 test: .venv  ## run the tests, without the slow ones
 	@.venv/bin/python -m pytest -n 2 --dist worksteal
 
-test-slow: .venv  ## run the tests that take minutes
+test-slow: .venv  ## run the tests that take minutes, and all others with types checked (an hour)
 	@.venv/bin/python -m pytest -m slow -n 2 --dist worksteal
+	@CHECK_TYPES=1 .venv/bin/python -m pytest -n 2 --dist worksteal
 
 lint: .venv  ## check style, formatting and types
 	@.venv/bin/ruff check

@@ -413,7 +413,7 @@ def print_table(rows: Sequence[Row], before: str, after: str) -> None:
         found = select(rows, version=after, toy=toy, events=30_000)
         if found:
             value = geometric_mean([row["within"] for row in found])
-            print(f"{toy} at 30,000 events: {value:.3g} (at most {aim:g})")
+            print(f"{toy} at 30,000 events: {value:.4f} (at most {aim:g})")
 
 
 def print_efforts(rows: Sequence[Row]) -> None:

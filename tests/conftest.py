@@ -1,6 +1,8 @@
-"""A strict world for the tests: shapes are checked and sloppy broadcasting is an error.
+"""A strict world for the tests: sloppy broadcasting is an error, and shapes can be checked.
 
-The import hook must run before the package is imported, hence at the top of this file.
+With `CHECK_TYPES=1` every function of the package checks its annotations, which takes half as long
+again; `make test-slow` does that. The import hook must run before the package is imported, hence at
+the top of this file.
 """
 
 import gc
@@ -20,8 +22,9 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-# Stays installed, for modules that are imported on first use.
-install_import_hook("inferostatic", "typecheck.check")
+if os.environ.get("CHECK_TYPES"):
+    # Stays installed, for modules that are imported on first use.
+    install_import_hook("inferostatic", "typecheck.check")
 
 import jax  # noqa: E402
 import pytest  # noqa: E402

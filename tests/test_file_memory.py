@@ -172,6 +172,7 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield "lying", lying()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_no_file_takes_more_memory_than_files_of_its_size_need(tmp_path: Path) -> None:
     pytest.importorskip("flowjax")

@@ -127,6 +127,7 @@ def words(key: Any) -> tuple[int, ...]:  # noqa: ANN401
     return tuple(np.asarray(jax.random.key_data(key)).ravel().tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_no_function_simulates_with_the_random_numbers_of_another_or_of_the_user() -> None:
     owners: dict[tuple[int, int], set[str]] = {}

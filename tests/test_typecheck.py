@@ -1,6 +1,7 @@
 """The check of types reaches every module, and treats the public shell as `typecheck.py` says."""
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,12 @@ from inferostatic.learning.defaults.trials import find_first_within_error
 from inferostatic.plots.style import choose_colour
 from inferostatic.report.html import _paragraphs
 
+checked = pytest.mark.skipif(
+    not os.environ.get("CHECK_TYPES"), reason="types are checked with CHECK_TYPES=1"
+)
 
+
+@checked
 def test_every_function_is_checked() -> None:
     modules = [name for name in sys.modules if name.partition(".")[0] == "inferostatic"]
     for name in modules:
@@ -26,6 +32,7 @@ def test_every_function_is_checked() -> None:
                 assert inspect.unwrap(value) is not value, f"{name}.{value.__qualname__}"
 
 
+@checked
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
@@ -43,6 +50,7 @@ def test_a_wrong_call_is_refused(function: Callable[..., Any], arguments: tuple[
         function(*arguments)
 
 
+@checked
 def test_the_wrong_argument_is_named() -> None:
     with pytest.raises(TypeCheckError, match="typechecking parameter 'freedom'"):
         chi2_quantile(0.9, "1")  # pyright: ignore[reportArgumentType]

@@ -13,11 +13,6 @@ def judge(campaign: Campaign, kills: dict[str, int]) -> None:
     assert len(campaign.whole) == 61
 
 
-def test_two_kills(tmp_path: Path) -> None:
-    kills = {"process": 1, "worker": 1}
-    judge(run_campaign(tmp_path, kills=kills, seed=1), kills)
-
-
 @pytest.mark.slow
 def test_twenty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")

@@ -152,6 +152,7 @@ def test_an_unproven_deviation_is_not_called_good(events: ist.Events) -> None:
     assert str(notable.findings[2]).startswith("mean ratio: notable; E[r] = 1.036")
 
 
+@pytest.mark.slow
 def test_trust_ends_with_a_number_of_observed_events(events: ist.Events) -> None:
     right = diagnose(dirichlet(), events, n_observed=10)
     assert right.passed

@@ -39,6 +39,7 @@ def errors_from_zero(values: np.ndarray) -> np.ndarray:
     return values.mean(axis=0) / (values.std(axis=0) / np.sqrt(len(values)))
 
 
+@pytest.mark.slow
 def test_mutations_follow_the_exact_law(
     example: SimpleNamespace, events: ist.Events, bins: np.ndarray
 ) -> None:
@@ -79,6 +80,7 @@ def test_the_mean_of_the_joint_score_given_the_mutations_is_the_score(
     assert (off.std(axis=0) > 1).all()
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_joint_ratio_given_the_mutations_is_the_ratio(
     example: SimpleNamespace, events: ist.Events, bins: np.ndarray
 ) -> None:

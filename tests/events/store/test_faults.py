@@ -242,6 +242,7 @@ def test_a_killed_process_leaves_what_it_made(tmp_path: Path):
     np.testing.assert_array_equal(events.x, ist.simulate(shifted_normal, PRIOR, 40_000, seed=1).x)
 
 
+@pytest.mark.slow
 def test_two_processes_write_one_store(tmp_path: Path):
     # They create it at the same time and make the same parts, one of them more.
     processes = [start(tmp_path / "store", n) for n in (6000, 8000)]

@@ -53,6 +53,7 @@ def test_a_wrong_score_gives_the_mean_with_its_error(wrong, calibration, observe
     assert np.max(np.abs(uncalibrated.theta - exact) / uncalibrated.errors) > 5
 
 
+@pytest.mark.slow
 def test_more_simulation_makes_its_error_small(wrong, calibration, observed) -> None:
     options = NearbySimulation(shifted, fraction=0.1)
     result = calibrated_fit(wrong, observed, events=calibration, simulator=options, seed=3)
@@ -91,6 +92,7 @@ def test_what_cannot_be_simulated_is_reported(wrong, calibration, observed) -> N
         calibrated_fit(wrong, observed, events=calibration, simulator=options, seed=3)
 
 
+@pytest.mark.slow
 def test_squared_pulls_of_many_data_sets_add_up_to_chi_square(wrong) -> None:
     # Every fit simulates its own events, so the data sets are independent, and their squared pulls
     # add up to a χ² with 2 × 50 degrees of freedom. Few events are simulated, so that some 40%

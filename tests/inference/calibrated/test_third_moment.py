@@ -52,6 +52,7 @@ def decays(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return theta * rng.exponential(size=theta.shape)
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_lifetime_is_that_of_the_gamma_distribution() -> None:
     n = 30
     prior = ist.Uniform([0.2], [4.0], names=["tau"])

@@ -101,6 +101,7 @@ def observed_pair() -> np.ndarray:
     return shifted(np.tile([0.2, 0.5], (N, 1)), np.random.default_rng(3))
 
 
+@pytest.mark.slow
 def test_a_nuisance_parameter_is_profiled() -> None:
     """μ̂ is the mean of x1 − x2, with error √(2/N)."""
     x, method = observed_pair(), ist.CLsb(calibration=shifted)
@@ -131,6 +132,7 @@ def test_what_a_calibration_cannot_be_is_refused() -> None:
         ist.upper_limit(WRONG, x, NAME, method, background=0.0, scan=[0.1, 0.2])
 
 
+@pytest.mark.slow
 def test_finite_simulation_is_told_and_warned_of() -> None:
     """Its part of the error falls with the root of the number of stored events."""
     parts = []

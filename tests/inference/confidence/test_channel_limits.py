@@ -162,6 +162,7 @@ def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     assert limit.observed == pytest.approx(exact, abs=0.12)
 
 
+@pytest.mark.slow
 def test_many_events_take_the_same_limit_by_polynomials():
     likelihood = counted(75, 30.0, 60.0)
     values = np.array([0.7, 1.0, 1.3])

@@ -91,6 +91,7 @@ def test_neyman_covers_with_a_wrong_estimator_of_single_events_and_wilks_does_no
     assert np.mean(wilks > 0.32) < 0.68 - 4 * np.sqrt(0.68 * 0.32 / len(x))
 
 
+@pytest.mark.slow
 def test_neyman_of_many_events_widens_what_a_stretched_potential_narrows():
     stretched, n = exact_normal(stretch=2.0), 200
     x = np.random.default_rng(1).normal(0.4, 1.0, (n, 1))
@@ -123,6 +124,7 @@ def test_the_statistic_of_a_normal_mean_follows_chi_squared(n, indices):
     assert stats.kstest(q, stats.chi2(len(indices)).cdf).pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_maxima_from_a_pool_are_those_of_the_toys_own_events():
     theta = np.array([1.6, 3.1, 2.4])
     made = fitter(FRACTIONS, theta, 100, 64, simulator=DIRICHLET)
@@ -254,6 +256,7 @@ def test_the_hull_is_interpolated_and_says_where_it_is_cut():
     assert hull(axes, size, 1.2, (np.array([-3.0, -1.0]), np.array([3.0, 1.0])))[1] == []
 
 
+@pytest.mark.slow
 def test_p_values_between_toys_at_few_points(monkeypatch):
     """For a normal mean the statistic is χ² with two degrees of freedom at every θ."""
     x = np.random.default_rng(6).normal([0.2, -0.1], size=(60, 2))

@@ -161,6 +161,7 @@ def test_toys_of_two_channels_with_a_measured_shift_follow_chi_square(first, sec
     assert stats.kstest(found, stats.chi2(2).cdf).pvalue > REJECTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, 80])
 def test_toys_of_weighted_events_follow_a_scaled_chi_square(count):
     """Σw (x̄ − μ)² has the scale Σw²/Σw, as every toy has all of the weights."""

@@ -138,6 +138,7 @@ def exact_limit(mean, n) -> float:
     return scale * root(lambda mu: ndtr(z - mu) / ndtr(z) - 0.05, max(z, 0.0), z + 9)
 
 
+@pytest.mark.slow
 def test_limits_of_a_normal_mean_of_many_events_by_formulae_and_by_toys():
     n, estimator = 100, NORMAL
     x = np.random.default_rng(3).normal(0.1, 1.0, (n, 1))

@@ -67,6 +67,7 @@ def test_the_diagonal_is_within_three_percent_over_the_prior() -> None:
     assert np.max(errors) < 0.06
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_scatter_over_repetitions() -> None:
     estimator = exact_dirichlet(stretch=1.1, tilt=0.1)
     many = [fisher(estimator, dirichlet(2048, seed), THETA) for seed in range(100)]
@@ -85,6 +86,7 @@ def test_standard_errors_are_the_scatter_over_repetitions() -> None:
     np.testing.assert_allclose(many[0].disagreement.error, scatter, rtol=0.35)
 
 
+@pytest.mark.slow
 def test_the_p_value_of_the_disagreement_is_uniform_for_an_exact_score() -> None:
     estimator = exact_normal(dim=2)
     rng = np.random.default_rng(8)

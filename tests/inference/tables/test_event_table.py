@@ -136,6 +136,7 @@ def mirrored() -> ist.Estimator:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("events", [40, 300])
 def test_several_modes_are_left_to_exact_sums(events: int) -> None:
@@ -147,6 +148,7 @@ def test_several_modes_are_left_to_exact_sums(events: int) -> None:
     assert np.mean(np.sign(found.samples[:, 0])) == pytest.approx(0.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_posteriors_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     likelihood = ist.Likelihood(exact_dirichlet(), dirichlet_events(150), fixed={"c": 4.0})
     for method in (ist.Grid(), ist.Importance()):
@@ -190,6 +192,7 @@ def test_intervals_are_exact_though_a_table_is_not(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(table, exact, atol=0.005 * (exact[1] - exact[0]) / 2)
 
 
+@pytest.mark.slow
 def test_limits_are_exact_though_tables_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     likelihood = ist.Likelihood(exact_normal(), normal_events(100, 0.1), bounds={"theta0": (0, 3)})
     method = ist.CLs(asimov=np.zeros((1, 1)))
@@ -212,6 +215,7 @@ def test_a_table_that_is_wrong_at_the_draws_is_discarded(monkeypatch: pytest.Mon
     np.testing.assert_allclose(found.mean, right.mean, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_limits_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     normal = exact_normal(dim=2)
     first = normal.theta_names[0]
