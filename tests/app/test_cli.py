@@ -107,6 +107,7 @@ def command(tmp_path: Path, results: Path) -> Command:
     return Command(tmp_path, results)
 
 
+@pytest.mark.slow
 def test_the_files_are_written_though_nobody_listens(command: Command, tmp_path: Path) -> None:
     code, out, error = command("inferostatic paper --out o >&- 2>&-", "writes")
     assert (code, out, error) == (0, "", "")

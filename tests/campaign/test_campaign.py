@@ -24,6 +24,7 @@ def judge(parts: dict[str, list[Outcome]]) -> None:
     assert not wrong, f"\n{table(parts)}\n{listed}"
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_campaign() -> None:
     judge({"sample": run_part("quick")})
 

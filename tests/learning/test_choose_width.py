@@ -194,6 +194,7 @@ def test_other_kernels_and_an_open_prior() -> None:
 # Which widths, which recommendation --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_default_widths_go_with_the_scale_of_the_prior(
     plain: tuple[ist.Estimator, ist.Events],
 ) -> None:

@@ -114,7 +114,7 @@ def test_a_share_looks_at_its_own_files_alone(tmp_path: Path, monkeypatch: pytes
 def test_opening_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "events"
     ist.simulate(
-        named, PRIOR, 20_000, store=ist.Store(path, block_size=10, events_per_part=20), seed=1
+        named, PRIOR, 2000, store=ist.Store(path, block_size=10, events_per_part=20), seed=1
     )
     read: list[int] = []
     real = cache.read_part
@@ -125,18 +125,18 @@ def test_opening_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(cache, "read_part", watched)
     events = ist.Store(path).events()
-    assert len(events) == 20_000
-    assert repr(events) == "Events(20,000 events, x: u, v; theta: a, b; Uniform)"
+    assert len(events) == 2000
+    assert repr(events) == "Events(2,000 events, x: u, v; theta: a, b; Uniform)"
     assert events.theta_names == ("a", "b")
     copied = pickle.loads(pickle.dumps(events))
-    assert len(copied) == 20_000
+    assert len(copied) == 2000
     assert read == []
-    assert events.x.shape == (20_000, 2)
-    assert read == list(range(1000))
+    assert events.x.shape == (2000, 2)
+    assert read == list(range(100))
     # From now on nobody reads the parts again, in this process or another.
     same(copied, events)
     assert len(pickle.dumps(events)) < 5000
-    assert len(read) == 1000
+    assert len(read) == 100
 
 
 @pytest.mark.parametrize(
