@@ -17,6 +17,7 @@ from ..inference.confidence.upper_limit import UpperLimit
 from ..inference.information.fisher_information import FisherInformation
 from ..inference.likelihood.cross_entropy import CrossEntropyFit
 from ..inference.likelihood.maximum_likelihood import MaximumLikelihood
+from ..inference.likelihood.profile import Profile
 from ..inference.observables.reweight import Reweighting
 from ..inference.posterior.posterior import Posterior
 from ..inputs import as_number, as_text, kind_of
@@ -37,6 +38,7 @@ DESCRIPTIONS: dict[str, tuple[type, Callable[[Any, Context], list[Section]]]] = 
     "a maximum-likelihood fit": (MaximumLikelihood, fits.describe_fit),
     "a cross-entropy fit": (CrossEntropyFit, fits.describe_fit),
     "a calibrated fit": (CalibratedFit, fits.describe_calibrated),
+    "a profile likelihood": (Profile, fits.describe_profile),
     "a confidence set": (ConfidenceSet, fits.describe_set),
     "an upper limit": (UpperLimit, fits.describe_limit),
     "a Fisher information": (FisherInformation, fits.describe_information),

@@ -2,18 +2,33 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from .. import plots
 from ..estimator.estimator import AbstractEstimator
 from ..events.events import Events
+from ..inference.calibrated.calibrated_fit import CalibratedFit
+from ..inference.likelihood.cross_entropy import CrossEntropyFit
+from ..inference.likelihood.maximum_likelihood import MaximumLikelihood
+from ..inference.posterior.posterior import Posterior
 from ..inputs import as_text
+from ..plots.estimates import Estimates
 from .describe import describe
 from .html import write_report
-from .section import Section
+from .section import FigureItem, Section
 
 #: Packages whose versions a report names.
 PACKAGES = ("inferostatic", "jax", "equinox", "optax", "numpy", "scipy")
+
+#: What results with estimates are called beside each other.
+TITLES = {
+    MaximumLikelihood: "maximum likelihood",
+    CrossEntropyFit: "cross entropy",
+    CalibratedFit: "calibrated fit",
+    Posterior: "posterior",
+}
 
 
 def report(path: str | os.PathLike[str], *results: object, title: str | None = None) -> Path:
@@ -52,7 +67,23 @@ def collect_sections(results: tuple[object, ...]) -> list[Section]:
             sections += describe(result, events=fitting[0] if fitting else None)
         else:
             sections += describe(result)
-    return sections
+    return sections + compare_estimates(results)
+
+
+def compare_estimates(results: Sequence[object]) -> list[Section]:
+    """Estimates of the same parameters side by side, where there are several."""
+    chosen = [one for one in results if isinstance(one, Estimates)]
+    shared = set.intersection(*(set(one.names) for one in chosen)) if chosen else set()
+    if len(chosen) < 2 or not shared:
+        return []
+    kinds = [TITLES[type(one)] for one in chosen]
+    labels = [
+        kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
+        for k, kind in enumerate(kinds)
+    ]
+    figure = plots.intervals(dict(zip(labels, chosen, strict=True)))
+    caption = "Estimates with their 68% intervals."
+    return [Section("Estimates side by side", figures=[FigureItem(figure, caption)])]
 
 
 def list_versions() -> dict[str, str]:

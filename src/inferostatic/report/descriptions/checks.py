@@ -23,18 +23,37 @@ def describe_diagnosis(found: Diagnosis, context: Context) -> list[Section]:
     text = f"Checks on {found.events:,} events that it was not trained on."
     if found.dropped:
         text += f" {found.dropped:,} outside the trained region were not used."
-    item = FigureItem(
-        plots.diagnosis(found),
-        "What the checks found. Grey bands and diagonals are what an exact estimator gives.",
-    )
+    figures = []
+    if found.mean_score is not None:
+        caption = "Mean of the score in cells of θ; the band is ± 2 standard errors."
+        figures.append(FigureItem(plots.mean_score(found.mean_score), caption))
+    if found.calibration is not None:
+        caption = "Calibration of σ(ln r): observed against predicted; the line is exact."
+        figures.append(FigureItem(plots.calibration(found.calibration), caption))
+    if found.coverage is not None:
+        figures += _draw_coverage(found.coverage)
     return [
         Section(
             context.heading("Diagnosis"),
             text,
             [findings_table(found.findings)],
-            [item],
+            figures,
             Verdict(level, found.verdict),
         )
+    ]
+
+
+def _draw_coverage(found: Coverage) -> list[FigureItem]:
+    return [
+        FigureItem(
+            plots.ranks(found),
+            "Simulation-based calibration: ranks less uniform ones; 95% of exact ones stay in the "
+            "band at each rank.",
+        ),
+        FigureItem(
+            plots.coverage(found),
+            "Actual against nominal coverage of credible sets; the line is exact.",
+        ),
     ]
 
 
@@ -84,7 +103,7 @@ def describe_coverage(found: Coverage, context: Context) -> list[Section]:
         findings_table(found.findings),
     ]
     verdict = judge_findings(found.findings)
-    return [Section(context.heading("Coverage"), text, tables, [], verdict)]
+    return [Section(context.heading("Coverage"), text, tables, _draw_coverage(found), verdict)]
 
 
 def describe_closure(found: Closure, context: Context) -> list[Section]:

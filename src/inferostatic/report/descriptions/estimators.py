@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import plots
-from ...estimator.estimator import AbstractEstimator
+from ...estimator.estimator import AbstractEstimator, Estimator, ScoreEstimator
 from ...estimator.history import History
 from ..section import FigureItem, Level, Section, Table, Verdict
 from .context import Context, sentence
@@ -27,8 +27,17 @@ def describe_estimator(estimator: AbstractEstimator, context: Context) -> list[S
     ]
     caption = "Region in which it was trained; beyond it the network extrapolates"
     where = Table(("column", "kind", "from", "to"), rows, caption)
+    figures = []
+    if context.events is not None and isinstance(estimator, Estimator | ScoreEstimator):
+        figures.append(
+            FigureItem(
+                plots.score_by_observable(estimator, context.events),
+                "The learned score in the middle of the trained region, by observable: mean and "
+                "68% of the events.",
+            )
+        )
     return [
-        Section(context.heading("Estimator"), text, [where]),
+        Section(context.heading("Estimator"), text, [where], figures),
         *describe_history(history, Context()),
     ]
 

@@ -1,7 +1,10 @@
 """Fits, confidence sets, limits and Fisher information as sections of a report."""
 
+from typing import Any
+
 import numpy as np
 
+from ... import plots
 from ...inference.calibrated.calibrated_fit import CalibratedFit
 from ...inference.confidence.asymptotics import BANDS
 from ...inference.confidence.confidence_set import ConfidenceSet
@@ -10,7 +13,10 @@ from ...inference.information.fisher_information import DOUBTFUL, FisherInformat
 from ...inference.likelihood.cross_entropy import CrossEntropyFit
 from ...inference.likelihood.learned_bias import LearnedBias
 from ...inference.likelihood.maximum_likelihood import MaximumLikelihood
-from ..section import Cell, Level, Mark, Section, Table, Verdict
+from ...inference.likelihood.profile import Profile
+from ...inference.posterior.posterior import Posterior
+from ...plots.corner import MOST_PARAMETERS
+from ..section import Cell, FigureItem, Level, Mark, Section, Table, Verdict
 from .context import Context, join_verdicts, matrix_table, sentence
 
 #: p-value of the observed means below which a calibrated fit is not believed.
@@ -64,6 +70,34 @@ def estimate_table(
     return Table(header, rows, number_format=".5g")
 
 
+def bias_figure(bias: LearnedBias | None) -> list[FigureItem]:
+    """The learned bias of each parameter, where it was measured."""
+    if bias is None:
+        return []
+    caption = (
+        "Shift of each estimate by the learned score, with two standard errors of that shift; in "
+        "the band it does no harm."
+    )
+    return [FigureItem(plots.learned_bias(bias), caption)]
+
+
+def corner_figure(fit: Any, context: Context) -> list[FigureItem]:  # noqa: ANN401
+    """Estimates of every parameter and pair."""
+    free = [name for name, v in zip(fit.names, np.diag(fit.covariance), strict=True) if v > 0]
+    if not free or not np.isfinite(fit.covariance).all():
+        return []
+    text = "Normal distributions of the estimate's covariance"
+    if isinstance(fit, Posterior):
+        text = "The posterior"
+    text += " of each parameter and each pair; outlines hold 68% and 95%"
+    if len(free) > MOST_PARAMETERS:
+        text += f"; the first {MOST_PARAMETERS} of {len(free)} parameters"
+    shown = free[:MOST_PARAMETERS]
+    lines = "" if context.true_values(tuple(shown)) is None else "; lines mark the truth"
+    figure = plots.corner(fit, parameters=shown, truth=context.truth)
+    return [FigureItem(figure, f"{text}{lines}.")]
+
+
 def correlation_table(covariance: np.ndarray, names: tuple[str, ...]) -> list[Table]:
     """Correlations of the parameters that were fitted; nothing for a single one."""
     errors = np.sqrt(np.diag(covariance))
@@ -88,7 +122,8 @@ def describe_fit(fit: MaximumLikelihood | CrossEntropyFit, context: Context) -> 
     verdict = join_verdicts(converged, judge_bias(fit.bias, fit.notes))
     title = "Maximum likelihood" if isinstance(fit, MaximumLikelihood) else "Cross-entropy fit"
     text = " ".join(map(sentence, (fit.message, *fit.notes)))
-    return [Section(context.heading(title), text, tables, [], verdict)]
+    figures = [*corner_figure(fit, context), *bias_figure(fit.bias)]
+    return [Section(context.heading(title), text, tables, figures, verdict)]
 
 
 def describe_calibrated(fit: CalibratedFit, context: Context) -> list[Section]:
@@ -115,7 +150,8 @@ def describe_calibrated(fit: CalibratedFit, context: Context) -> list[Section]:
         f"Fit to {fit.events:,} events with errors calibrated by {fit.simulated:,} simulated ones; "
         "they hold for any network."
     )
-    return [Section(context.heading("Calibrated fit"), text, tables, [], _judge_calibrated(fit))]
+    heading, figures = context.heading("Calibrated fit"), corner_figure(fit, context)
+    return [Section(heading, text, tables, figures, _judge_calibrated(fit))]
 
 
 def _judge_calibrated(fit: CalibratedFit) -> Verdict:
@@ -135,7 +171,7 @@ def _judge_calibrated(fit: CalibratedFit) -> Verdict:
 
 def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
     """Intervals or hulls, and how the p-values were found."""
-    ends = found.hull() if len(found.names) == 1 else found.hull()
+    ends = found.hull()
     joint = len(found.names) > 1
     best = {name: float(value) for name, value in zip(found.theta_names, found.best, strict=True)}
     rows = [
@@ -157,7 +193,28 @@ def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
         trusted = Verdict(Level.GOOD, "The p-values are those of simulated toys.")
     text = " ".join(map(sentence, found.notes))
     verdict = join_verdicts(converged, trusted)
-    return [Section(context.heading("Confidence set"), text, tables, [], verdict)]
+    figures = [*_draw_set(found, context), *bias_figure(found.bias)]
+    return [Section(context.heading("Confidence set"), text, tables, figures, verdict)]
+
+
+def _draw_set(found: ConfidenceSet, context: Context) -> list[FigureItem]:
+    if len(found.names) == 1:
+        caption = f"−2 ln λ of {found.names[0]}, the others profiled."
+        return [FigureItem(plots.likelihood_scan(found, truth=context.truth), caption)]
+    if len(found.names) == 2:
+        caption = f"Joint confidence sets of {' and '.join(found.names)}."
+        return [FigureItem(plots.confidence_region(found, truth=context.truth), caption)]
+    return []
+
+
+def describe_profile(found: Profile, context: Context) -> list[Section]:
+    """A scan of the profile likelihood."""
+    rows = [[float(value), float(q)] for value, q in zip(found.values, found.q, strict=True)]
+    table = Table((found.name, "−2 ln λ"), rows)
+    caption = f"−2 ln λ of {found.name}, the others profiled."
+    item = FigureItem(plots.likelihood_scan(found, truth=context.truth), caption)
+    title = context.heading(f"Profile likelihood of {found.name}")
+    return [Section(title, "", [table], [item])]
 
 
 def describe_limit(limit: UpperLimit, context: Context) -> list[Section]:
@@ -179,7 +236,12 @@ def describe_limit(limit: UpperLimit, context: Context) -> list[Section]:
         trusted = Verdict(Level.GOOD, "Its distribution was found by simulation.")
     text = " ".join(map(sentence, limit.notes))
     title = context.heading(f"Upper limit of {limit.name}")
-    return [Section(title, text, tables, [], join_verdicts(found, trusted))]
+    caption = (
+        f"{limit.test} of each value of {limit.name}; the limits are where the curves fall below "
+        "the dotted line."
+    )
+    figures = [FigureItem(plots.limit_scan(limit), caption), *bias_figure(limit.bias)]
+    return [Section(title, text, tables, figures, join_verdicts(found, trusted))]
 
 
 def describe_information(found: FisherInformation, context: Context) -> list[Section]:

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from ... import plots
 from ...inference.observables.reweight import REFUSED, Reweighting
 from ...inference.posterior.posterior import Posterior
-from ..section import Level, Section, Table, Verdict
+from ..section import FigureItem, Level, Section, Table, Verdict
 from .context import Context, join_verdicts, sentence
-from .fits import bias_table, judge_bias
+from .fits import bias_figure, bias_table, corner_figure, judge_bias
 
 
 def describe_posterior(found: Posterior, context: Context) -> list[Section]:
@@ -30,7 +31,8 @@ def describe_posterior(found: Posterior, context: Context) -> list[Section]:
     events = f"{found.events:,} event{'' if found.events == 1 else 's'}"
     text = f"Posterior given {events}, {len(found.samples):,} samples by {how.method}."
     text = " ".join([text, *map(sentence, found.notes)])
-    return [Section(context.heading("Posterior"), text, tables, [], verdict)]
+    figures = [*corner_figure(found, context), *bias_figure(found.bias)]
+    return [Section(context.heading("Posterior"), text, tables, figures, verdict)]
 
 
 def describe_reweighting(found: Reweighting, context: Context) -> list[Section]:
@@ -61,7 +63,11 @@ def describe_reweighting(found: Reweighting, context: Context) -> list[Section]:
         level = Level.BAD
     heading = context.heading("Reweighting")
     about = f"{len(found.weight):,} events of one θ with the weights of another."
-    return [Section(heading, about, tables, [], Verdict(level, text))]
+    item = FigureItem(
+        plots.reweighting(found),
+        "Events before reweighting (points) and after; below, the ratio of the two.",
+    )
+    return [Section(heading, about, tables, [item], Verdict(level, text))]
 
 
 def _finite(value: float) -> float | None:
