@@ -226,7 +226,7 @@ def describe_limit(limit: UpperLimit, context: Context) -> list[Section]:
         for band, value in zip(bands, limit.expected, strict=True)
     ]
     caption = f"Upper limits of {limit.name} at {limit.level:.4g} by {limit.test}, {limit.method}"
-    tables = [Table(("", f"limit of {limit.name}"), rows, caption, ".5g")]
+    tables = [Table(("case", f"limit of {limit.name}"), rows, caption, ".5g")]
     tables += [] if limit.bias is None else [bias_table(limit.bias)]
     found = None
     if np.isnan(limit.observed):
