@@ -192,8 +192,14 @@ def test_figures_of_real_results_hold_their_numbers(results) -> None:
     limit = results["limit"]
     (axes,) = ist.plots.limit_scan(limit).axes
     lines = {line.get_label(): line for line in axes.lines}
-    np.testing.assert_array_equal(lines["observed"].get_ydata(), limit.scan)
-    np.testing.assert_array_equal(lines["expected"].get_ydata(), limit.expected_scan[:, 2])
+    for name, curve, end in (
+        ("observed", limit.scan, limit.observed),
+        ("expected", limit.expected_scan[:, 2], limit.expected[2]),
+    ):
+        x, y = lines[name].get_data()
+        shown = np.interp(limit.values, x, y)
+        np.testing.assert_allclose(shown, curve, atol=1e-9)
+        assert np.interp(end, x, y) == pytest.approx(0.05)
     assert f"{limit.observed:.4g}" in axes.get_title()
     figure = ist.plots.confidence_region(results["set"], truth=TRUTH)
     assert figure.axes[0].get_xlabel() == NAMES[0]
