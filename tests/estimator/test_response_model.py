@@ -139,6 +139,17 @@ def test_values_are_whitened_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(found.whiten(theta[:5], values[:5]), whole[:5])
 
 
+def test_wide_values_are_whitened_in_a_krylov_space() -> None:
+    """As by all eigenvectors, also where some columns vary a thousand times as much as others."""
+    theta, rng = drawn(3000, 5)
+    mixing = rng.normal(size=(24, 24)) * np.geomspace(0.03, 30, 24)
+    values = rng.normal(size=(3000, 24)) @ mixing * np.exp(0.3 * theta[:, :1])
+    values[7] = 0.0
+    found = learn_covariance(theta, values, BOX, degree=2)
+    exact = np.einsum("nab,nb->na", found.whitening(theta[:100]), values[:100])
+    np.testing.assert_allclose(found.whiten(theta[:100], values[:100]), exact, atol=1e-6)
+
+
 @pytest.mark.parametrize("ball", [False, True])
 def test_beyond_the_events_a_mean_goes_on_straight(ball) -> None:
     """A polynomial of degree 6 would be anything there."""
