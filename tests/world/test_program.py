@@ -264,8 +264,10 @@ def test_the_time_limit_ends_all_that_the_program_started(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [started]
 
 
+# A shell that runs the tests in the background has SIGINT ignored.
 CALLING = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from inferostatic.world.program import Program
