@@ -42,8 +42,8 @@ def shell(script: str, *arguments: str, **options: Any) -> ist.Program:
 
 
 def wait_for_end(pid: int) -> bool:
-    """Whether a process ends within a few seconds; one that nobody waits for has ended too."""
-    for _ in range(300):
+    """Whether a process ends within half a minute; one that nobody waits for has ended too."""
+    for _ in range(3000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except FileNotFoundError:
