@@ -284,9 +284,12 @@ def test_the_program_ends_with_the_process_that_started_it(
     process = subprocess.Popen(
         [sys.executable, "-c", CALLING, str(source), str(started)], stderr=subprocess.PIPE
     )
-    while not started.exists():
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    # The program, and the shell that watches over it and must have learned its number.
+    while not started.exists() or len(children.read_text().split()) < 2:
         assert process.poll() is None
         time.sleep(0.01)
+    time.sleep(0.5)
     os.kill(process.pid, number)
     process.communicate()
     assert wait_for_end(int(started.read_text()))
