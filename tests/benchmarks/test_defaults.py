@@ -128,7 +128,7 @@ def test_the_table_names_the_worst_cell_and_where_more_events_did_not_help(
     assert "geometric mean of 2 cells: 1.000" in told
     assert "worst: 4.000, ring, 1,000 events, score" in told
     assert "more events did not help: ring, within, × 2.00 at 30,000" in told
-    assert "ring at 30,000 events: 0.05 (at most 0.03)" in told
+    assert "ring at 30,000 events: 0.0500 (at most 0.03)" in told
     assert "sbi NRE_B" in told
     assert defaults.list_rises([row("after", "ring", n, 0) for n in (1, 2)], "after") == []
 
