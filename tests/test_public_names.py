@@ -24,7 +24,7 @@ centring_report checks choose_width closure compare confidence_set cross_entropy
 diagnose draw fisher fit forward_score from_numpyro load maximum_likelihood measure_bias
 nuisance_exponents observable pad_particles paper_network paper_ratio_network paper_score_network
 plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples read_root replay
-reweight score_response simulate to_pyhf toys upper_limit
+report reweight score_response simulate to_pyhf toys upper_limit
 """.split()
 
 
@@ -46,7 +46,8 @@ def test_type_checkers_see_the_same_names() -> None:
     seen = {alias.asname: (node.module, alias.name) for node in imported for alias in node.names}
     homes = {name: (module, name) for name, module in ist._HOMES.items()}
     assert seen == homes | {"checks": (None, "checks"), "plots": (None, "plots")} | {
-        "toys": ("world", "toys")
+        "report": ("report.report", "report"),
+        "toys": ("world", "toys"),
     }
 
 
@@ -133,6 +134,7 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     ist.Templates: "(source, shift=None, bins=None, max_relative_error=0.1, most_bins=20, "
     "mc_errors=True)",
     ist.Simulated: "(simulator, seed, events=None)",
+    ist.report: "(path, *results, title=None)",
     ist.reweight: "(estimator, x, theta_from, theta_to, *, weight=None, throw=True)",
     ist.closure: "(reweighting, x, *, weight=None, checkpoint=None, seed)",
     ist.observable: "(estimator, theta_ref, *, direction=None, information=None)",
@@ -149,7 +151,9 @@ SIGNATURES: dict[Callable[..., Any], str] = {
 }
 
 
-@pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)
+@pytest.mark.parametrize(
+    "function", SIGNATURES, ids=lambda f: getattr(f, "__qualname__", f.__name__)
+)
 def test_the_arguments_are_these(function: Callable[..., Any]) -> None:
     assert arguments(function) == SIGNATURES[function]
 

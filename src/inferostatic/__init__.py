@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from .models.networks.particle_set import ParticleSet as ParticleSet
     from .models.networks.two_tower import TwoTower as TwoTower
     from .models.potential import forward_score as forward_score
+    from .report.report import report as report
     from .supervision.candidates import MultiScale as MultiScale
     from .supervision.difference import Factorised as Factorised
     from .supervision.difference import Linear as Linear
@@ -245,8 +246,8 @@ _NAMES = {
 }
 #: Where each of them is.
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-#: Public modules.
-_MODULES = {"checks": "checks", "plots": "plots", "toys": "world.toys"}
+#: Public modules; that of reports can be called.
+_MODULES = {"checks": "checks", "plots": "plots", "report": "report", "toys": "world.toys"}
 
 __all__ = sorted([*_HOMES, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -1,5 +1,7 @@
 import base64
 import dataclasses
+import hashlib
+import json
 import os
 import re
 from html.parser import HTMLParser
@@ -9,15 +11,16 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from inferostatic.report.html import (
+from inferostatic.report.html import render_report, write_report
+from inferostatic.report.pictures import save_png
+from inferostatic.report.section import (
     Cell,
     FigureItem,
+    Level,
     Mark,
     Section,
     Table,
-    render_report,
-    save_png,
-    write_report,
+    Verdict,
 )
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -50,7 +53,7 @@ class Page(HTMLParser):
         if self.open and self.open[-1] in ("th", "td"):
             tag, classes, text = self.cells[-1]
             self.cells[-1] = (tag, classes, text + data)
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.text += data
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
@@ -96,7 +99,9 @@ def test_page_is_self_contained():
     assert "https" not in text
     assert "url(" not in text
     assert "@import" not in text
-    assert not page.named("script")
+    # Data of the tables and of the settings, and one script.
+    kinds = [attributes.get("type") for attributes in page.named("script")]
+    assert kinds == ["application/json"] * 4 + [None]
     assert not page.named("link")
     assert len(page.named("img")) == 6
 
@@ -105,7 +110,8 @@ def test_links_lead_to_sections():
     page = page_of(Section("One"), Section("Two"), Section("Three"), settings={"seed": 1})
     names = {attributes.get("id") for _, attributes in page.elements}
     targets = [(attributes["href"] or "").lstrip("#") for attributes in page.named("a")]
-    assert len(targets) == 4
+    assert targets[0] == "content"  # for those who come by keyboard
+    assert len(targets) == 5
     assert set(targets) <= names
 
 
@@ -122,7 +128,7 @@ def test_text_is_escaped_everywhere():
         [FigureItem(line_figure(), evil)],
     )
     text = render_report(title=evil, sections=[section] * 3, settings={evil: evil}, summary=evil)
-    assert "<script" not in text
+    assert "<script>alert" not in text
     page = Page(text)
     assert page.named("img")[0]["alt"] == evil
     # Title twice, summary once, settings twice; in each section the contents, heading, paragraph,
@@ -132,13 +138,21 @@ def test_text_is_escaped_everywhere():
 
 def test_a_browser_is_told_to_load_nothing():
     """And this before anything else in the page that it could concern."""
-    page = page_of(Section("A", figures=[FigureItem(line_figure())]))
+    text = render_report(title="A", sections=[Section("A", figures=[FigureItem(line_figure())])])
+    page = Page(text)
     (policy,) = (a["content"] or "" for a in page.named("meta") if "http-equiv" in a)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+
+    def hash_of(begin: str, end: str) -> str:
+        (content,) = re.findall(f"{begin}(.*?){end}", text, flags=re.DOTALL)
+        digest = hashlib.sha256(content.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
     assert rules == {
         "default-src": "'none'",
         "img-src": "data:",
-        "style-src": "'unsafe-inline'",
+        "style-src": hash_of("<style>", "</style>"),
+        "script-src": hash_of("<script>", "</script>"),
         "base-uri": "'none'",
         "form-action": "'none'",
     }
@@ -189,7 +203,7 @@ def test_png_bytes_are_inlined_as_they_are(tmp_path):
 
 
 def test_other_bytes_are_refused():
-    with pytest.raises(ValueError, match="bytes of a PNG"):
+    with pytest.raises(ValueError, match="bytes of a PNG or SVG"):
         FigureItem(b"GIF89a", "An animation")
 
 
@@ -286,6 +300,47 @@ def test_settings_are_shown_in_full():
         ("standardised", "no"),
         ("clip", "—"),
     ]
+
+
+def data_of(text: str, name: str) -> dict:
+    (found,) = re.findall(f'<script[^>]* id="{name}-data">(.*?)</script>', text, flags=re.DOTALL)
+    return json.loads(found)
+
+
+def test_every_table_has_a_twin_in_json():
+    rows = [["<b>", 0.27891], [Cell(float("nan"), Mark.BAD), np.int64(3)], [None, True]]
+    text = render_report(
+        title="A",
+        sections=[Section("A"), Section("B", tables=[Table(["a & b", "c"], rows, "Errors")])],
+        settings={"seed": 1},
+    )
+    assert data_of(text, "table-2-1") == {
+        "caption": "Errors",
+        "columns": ["a & b", "c"],
+        "rows": [["<b>", 0.27891], ["nan", 3], [None, True]],
+    }
+    assert data_of(text, "settings")["rows"] == [["seed", "1"]]
+
+
+def test_the_worst_verdict_stands_first():
+    sections = [
+        Section("One", verdict=Verdict(Level.GOOD, "All is well.")),
+        Section("Two"),
+        Section("Three", verdict=Verdict(Level.BAD, "All is lost.")),
+        Section("Four", verdict=Verdict(Level.CAUTION, "Some is lost.")),
+    ]
+    page = page_of(*sections)
+    kinds = [a.get("class") for tag, a in page.elements if tag in ("section", "li", "p")]
+    headline = ["verdict bad", "good", "bad", "caution"]
+    assert [k for k in kinds if k] == [*headline, "verdict good", "verdict bad", "verdict caution"]
+    links = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert links[1:4] == ["#section-1", "#section-3", "#section-4"]
+    assert page.text.index("Not to be relied on") < page.text.index("One")
+    assert page.text.count("All is lost.") == 2
+
+
+def test_without_a_verdict_nothing_is_said():
+    assert "verdict" not in [a.get("id") for _, a in page_of(Section("A")).elements]
 
 
 def test_records_are_frozen():

@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 
 from .. import plots
 from ..files import write_whole
-from ..report.html import Cell, FigureItem, Mark, Section, Table, save_png, write_report
+from ..report.html import write_report
+from ..report.pictures import save_png
+from ..report.section import Cell, FigureItem, Mark, Section, Table
 from ..tables import format_table
 from .experiment import COLUMNS, METRICS, PUBLISHED, TASKS, PaperResults
 

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from ..inputs import Input
 from .arrays import as_finite, require_names
+from .names import show_name
 from .style import INK, choose_colour, make_panels, open_frame, use_style
 
 
@@ -38,9 +39,9 @@ def contours(
                     f"expected an outline of shape (n, 2), got {points.shape} for {label!r}"
                 )
             closed = np.concatenate([points, points[:1]])
-            axes.plot(*closed.T, color=choose_colour(number), linewidth=1.4, label=label)
+            axes.plot(*closed.T, color=choose_colour(number), linewidth=1.4, label=show_name(label))
         if point is not None:
             axes.plot(*point, "+", color=INK, markersize=9, markeredgewidth=1.4, label="truth")
-        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.set(xlabel=show_name(names[0]), ylabel=show_name(names[1]))
         axes.legend()
     return figure

@@ -1,6 +1,7 @@
 """What the checks of an estimator found."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from ..checks.diagnose import Diagnosis
 from ..checks.mean_score import MeanScore
 from ..inputs import kind_of
 from ..weights import effective_size
+from .names import show_name
 from .style import (
     BAND,
     BLUE,
@@ -26,6 +28,55 @@ from .style import (
 
 #: Ranks and credible levels at which curves are drawn.
 LEVELS = np.linspace(0, 1, 101)
+
+
+def mean_score(record: MeanScore) -> Figure:
+    """The mean score in cells of θ, in standard errors; exact ones stay within the band.
+
+    Args:
+        record: `.mean_score` of a diagnosis, or the result of `ist.checks.mean_score`.
+    """
+    return _draw_alone(record, MeanScore, _draw_mean_score)
+
+
+def calibration(record: CalibrationCurve) -> Figure:
+    """Observed against predicted probabilities of σ(ln r): exact ones lie on the diagonal.
+
+    Args:
+        record: `.calibration` of a diagnosis, or the result of `ist.checks.calibration`.
+    """
+    return _draw_alone(record, CalibrationCurve, _draw_calibration)
+
+
+def ranks(record: Coverage) -> Figure:
+    """How far the ranks of simulation-based calibration (SBC) are from uniform ones.
+
+    The band is what 95% of exact ones stay in at each rank.
+
+    Args:
+        record: `.coverage` of a diagnosis, or the result of `ist.checks.coverage`.
+    """
+    return _draw_alone(record, Coverage, _draw_ranks)
+
+
+def coverage(record: Coverage) -> Figure:
+    """Actual against nominal coverage of credible sets: exact ones lie on the diagonal.
+
+    Args:
+        record: `.coverage` of a diagnosis, or the result of `ist.checks.coverage`.
+    """
+    return _draw_alone(record, Coverage, _draw_coverage)
+
+
+def _draw_alone(record: Any, kind: type, draw: Callable[[Axes, Any], None]) -> Figure:  # noqa: ANN401
+    if not isinstance(record, kind):
+        raise TypeError(f"expected a {kind.__name__}, got {kind_of(record)}")
+    with use_style():
+        figure, (axes,) = make_panels(1, width=4.2, height=3.6)
+        open_frame(axes)
+        draw(axes, record)
+        axes.legend()
+    return figure
 
 
 def diagnosis(found: Diagnosis) -> Figure:
@@ -65,7 +116,14 @@ def _draw_mean_score(axes: Axes, record: MeanScore) -> None:
     for j, name in enumerate(record.names):
         low, high = record.theta[:, j].min(), record.theta[:, j].max()
         position = (record.theta[:, j] - low) / max(high - low, np.finfo(float).tiny)
-        axes.plot(position, record.z[:, j], "o", markersize=3, color=choose_colour(j), label=name)
+        axes.plot(
+            position,
+            record.z[:, j],
+            "o",
+            markersize=3,
+            color=choose_colour(j),
+            label=show_name(name),
+        )
     axes.set(
         title="mean score", xlabel="parameter, from lowest to highest", ylabel="standard errors"
     )
@@ -77,7 +135,12 @@ def _draw_calibration(axes: Axes, record: CalibrationCurve) -> None:
         some = record.events[j] > 0
         points = (part[j][some] for part in (record.predicted, record.observed, record.error))
         axes.errorbar(
-            *points, fmt="o", markersize=3, linewidth=0.8, color=choose_colour(j), label=name
+            *points,
+            fmt="o",
+            markersize=3,
+            linewidth=0.8,
+            color=choose_colour(j),
+            label=show_name(name),
         )
     axes.set(title="calibration", xlabel="predicted", ylabel="observed", xlim=(0, 1), ylim=(0, 1))
 
@@ -88,7 +151,7 @@ def _draw_ranks(axes: Axes, record: Coverage) -> None:
     axes.axhline(0, color=FAINT, linewidth=0.8)
     for j, name in enumerate(record.names):
         away = record.curve(record.ranks[:, j], LEVELS) - LEVELS
-        axes.plot(LEVELS, away, color=choose_colour(j), linewidth=1.2, label=name)
+        axes.plot(LEVELS, away, color=choose_colour(j), linewidth=1.2, label=show_name(name))
     axes.set(title="ranks (SBC)", xlabel="rank", ylabel="fraction below, less rank", xlim=(0, 1))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..inputs import as_count
 from .arrays import Numbers, as_finite, as_label, require_names
+from .names import show_name
 from .style import FAINT, HEAT, VERMILION, add_colour_bar, make_panels, use_style
 
 #: Most cells along an axis of a heat map.
@@ -67,7 +68,7 @@ def true_against_predicted(
             if column == 0:
                 axes.set_ylabel(f"predicted {label}")
             if names is not None:
-                axes.set_title(names[column], fontsize=11)
+                axes.set_title(show_name(names[column]), fontsize=11)
         add_colour_bar(figure, meshes[-1], panels, label="events per cell")
     return figure
 

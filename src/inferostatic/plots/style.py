@@ -80,13 +80,23 @@ def use_style() -> AbstractContextManager[None]:
 
 
 def make_panels(
-    count: int, *, width: float, height: float, fixed_aspect: bool = False
+    count: int,
+    *,
+    width: float,
+    height: float,
+    fixed_aspect: bool = False,
+    across: int | None = None,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side."""
+    """A figure with panels side by side; `across` in a row of the given height, by default all."""
     # "compressed" closes the gaps that panels of a fixed aspect leave in "constrained".
     layout = "compressed" if fixed_aspect else "constrained"
-    figure = Figure(figsize=(width, height), layout=layout)
-    panels = list(figure.subplots(1, count, squeeze=False)[0])
+    columns = count if across is None else across
+    rows = -(-count // columns)
+    figure = Figure(figsize=(width, rows * height), layout=layout)
+    panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for empty in panels[count:]:
+        empty.set_axis_off()
+    panels = panels[:count]
     for axes in panels:
         fix_ticks(axes)
     return figure, panels

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..inputs import kind_of
 from ..learning.choose_width import WidthChoice
+from .names import show_name
 from .style import BLUE, FAINT, INK, VERMILION, make_panels, open_frame, use_log_axis, use_style
 
 
@@ -31,7 +32,7 @@ def width_choice(choice: WidthChoice) -> Figure:
     order = np.argsort(widths[:, column], kind="stable")
     width = widths[order, column]
     same = bool(np.all(np.ptp(widths, axis=1) <= 1e-6 * widths.max(axis=1)))
-    of_one = "" if same else f" of {choice.theta_names[column]}"
+    of_one = "" if same else f" of {show_name(choice.theta_names[column])}"
     with use_style():
         figure, (errors, variance, saturation) = make_panels(3, width=9.6, height=3.2)
         _draw_errors(errors, choice, width, order)

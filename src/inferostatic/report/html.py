@@ -1,38 +1,36 @@
-"""Reports: one HTML file that holds its text, tables, figures and style.
+"""Reports: one HTML file that holds its text, tables, figures, style and script.
 
 A report is a title, a table of settings and a sequence of sections, all plain records. The file it
-becomes needs nothing else: figures are inlined, there is no script and nothing is loaded from
-elsewhere, which a content security policy also forbids, so it can be mailed, archived or printed.
-All text is escaped, and characters that hide or reverse text are shown by their number. Files
-appear whole or not at all: a failure while rendering or writing leaves an older report as it was.
+becomes needs nothing else: figures are inlined and nothing is loaded from elsewhere, which a
+content security policy also forbids, so it can be mailed, archived or printed. That policy names
+the one script and the one style sheet by their hashes: no other runs. All text is escaped, and
+characters that hide or reverse text are shown by their number. Files appear whole or not at all: a
+failure while rendering or writing leaves an older report as it was.
 """
 
 import base64
-import io
+import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import matplotlib as mpl
 import numpy as np
-from matplotlib.collections import QuadMesh
-from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
+from markupsafe import Markup
 
 from ..files import write_whole
+from .pictures import render_figure
+from .section import Cell, FigureItem, Level, Section, Table, worst_level
+from .section_files import plain_value
 
-#: First bytes of every PNG file.
-_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 #: What a missing value is shown as.
 _EMPTY = "—"
-#: Resolution of figures with a heat map: sharp on screens, a tenth of the size of their SVG.
-_PNG_DPI = 160
+#: Characters from which the text of a cell may be broken into lines; shorter ones stay in one.
+_LONG = 30
 #: What text must look like to be set as a number: "15.515", "0.049 ± 0.002", "12%", "<1e-3".
 _NUMERIC = re.compile(r"[<>≈~]?\s*[-+−]?\s*(\d|\.\d)[\d.,eE%±+\-−×()\s]*|[-−+]?(inf|nan)|—|")
 #: Characters that are shown by their number: those that reverse the text around them, so that a
@@ -42,98 +40,13 @@ _HIDDEN = re.compile(
     "[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
     "\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]"
 )
-
-_Scalar = str | bool | int | float | np.generic | None
-
-
-class Mark(Enum):
-    """How a cell is set off from the others: by a colour and by a sign that survives print."""
-
-    GOOD = "good"
-    BAD = "bad"
-    NOTE = "note"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One table entry that is marked or has its own number format.
-
-    Args:
-        value: Text, a number, a truth value or None (shown as a dash).
-        mark: How to set the cell off, for example `Mark.GOOD` for a value within its tolerance.
-        number_format: Format specification for this number, in place of the table's.
-    """
-
-    value: _Scalar
-    mark: Mark | None = None
-    number_format: str | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with one header row.
-
-    Args:
-        header: Column titles.
-        rows: Rows of as many entries as the header: plain values or `Cell` records.
-        caption: Text shown above the table.
-        number_format: Format specification for floating-point numbers, such as ".3f".
-    """
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[_Scalar | Cell]]
-    caption: str = ""
-    number_format: str = ".4g"
-
-    def __post_init__(self) -> None:
-        """Check that the rows fit the header."""
-        for number, row in enumerate(self.rows):
-            if len(row) != len(self.header):
-                raise ValueError(
-                    f"table {self.caption!r}: row {number} has {len(row)} entries but the header "
-                    f"has {len(self.header)} columns {list(self.header)}"
-                )
-
-
-@dataclass(frozen=True)
-class FigureItem:
-    """A figure with its caption.
-
-    A matplotlib figure is inlined as SVG, or as PNG where it holds a heat map, whose vector form
-    would be large.
-
-    Args:
-        figure: A matplotlib figure, or the bytes of a PNG file.
-        caption: Text shown below the figure, and its alternative for screen readers.
-    """
-
-    figure: Figure | bytes
-    caption: str = ""
-
-    def __post_init__(self) -> None:
-        """Check that bytes are a PNG file."""
-        if isinstance(self.figure, bytes) and not self.figure.startswith(_PNG_SIGNATURE):
-            raise ValueError(
-                f"figure {self.caption!r}: expected a matplotlib figure or the bytes of a PNG "
-                f"file, got {len(self.figure)} bytes that begin with {self.figure[:8]!r}"
-            )
-
-
-@dataclass(frozen=True)
-class Section:
-    """One part of a report: text, then tables, then figures.
-
-    Args:
-        title: Heading.
-        text: Plain text; a blank line begins a new paragraph.
-        tables: Tables, in order.
-        figures: Figures, in order.
-    """
-
-    title: str
-    text: str = ""
-    tables: Sequence[Table] = ()
-    figures: Sequence[FigureItem] = ()
+#: The verdict of a whole report, by the worst of its parts.
+_HEADLINES = {
+    Level.GOOD: "Nothing was found that speaks against these results.",
+    Level.CAUTION: "Use with care: some of this is not proven, or holds only within limits.",
+    Level.BAD: "Not to be relied on as it is.",
+}
+_MEDIA_TYPES = {"png": "image/png", "svg": "image/svg+xml"}
 
 
 def write_report(
@@ -154,7 +67,8 @@ def write_report(
         summary: Plain text below the title; a blank line begins a new paragraph.
     """
     page = render_report(title=title, sections=sections, settings=settings, summary=summary)
-    return _write(path, page.encode("utf-8"))
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return write_whole(path, page.encode("utf-8"))
 
 
 def render_report(
@@ -165,7 +79,6 @@ def render_report(
     summary: str = "",
 ) -> str:
     """The HTML text that `write_report` writes, for showing in a notebook or serving."""
-    source = resources.files("inferostatic.report") / "templates" / "report.html.j2"
     environment = jinja2.Environment(
         autoescape=True,
         finalize=_show_hidden,
@@ -173,14 +86,33 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    template = environment.from_string(source.read_text(encoding="utf-8"))
+    template = environment.from_string(_read("report.html.j2"))
+    style, script = _read("report.css"), _read("report.js")
+    worst = worst_level(sections)
+    rows = [(str(name), _setting(value)) for name, value in (settings or {}).items()]
     return template.render(
         title=title,
         summary=_paragraphs(summary),
+        headline=None if worst is None else (worst.value, _HEADLINES[worst]),
         sections=[_section_view(section) for section in sections],
-        settings=[(str(name), _setting(value)) for name, value in (settings or {}).items()],
+        settings=rows,
+        settings_data=_embed({"columns": ["setting", "value"], "rows": rows}),
         version=_version(),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_hash(style),
+        script_hash=_hash(script),
     )
+
+
+def _read(name: str) -> str:
+    source = resources.files("inferostatic.report") / "templates" / name
+    return source.read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names a script or a style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _show_hidden(value: object) -> object:
@@ -191,20 +123,12 @@ def _show_hidden(value: object) -> object:
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value)
 
 
-def save_png(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> Path:
-    """Save a figure as a PNG file, replacing an older one only when complete; its path.
-
-    Args:
-        figure: A matplotlib figure.
-        path: File to write; missing folders are made.
-        dpi: Pixels per inch.
-    """
-    return _write(path, _png(figure, dpi=dpi))
-
-
-def _write(path: str | os.PathLike[str], content: bytes) -> Path:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return write_whole(path, content)
+def _embed(data: object) -> Markup:
+    """JSON that may stand inside a script element: without < and >, in ASCII."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
 
 
 def _version() -> str:
@@ -216,8 +140,10 @@ def _version() -> str:
 
 
 def _section_view(section: Section) -> dict[str, Any]:
+    verdict = section.verdict
     return {
         "title": section.title,
+        "verdict": None if verdict is None else (verdict.level.value, verdict.text),
         "paragraphs": _paragraphs(section.text),
         "tables": [_table_view(table) for table in section.tables],
         "figures": [_figure_view(item) for item in section.figures],
@@ -229,26 +155,40 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _table_view(table: Table) -> dict[str, Any]:
-    rows = [[_cell_view(entry, table.number_format) for entry in row] for row in table.rows]
+    cells = [[entry if isinstance(entry, Cell) else Cell(entry) for entry in r] for r in table.rows]
+    rows = [[_cell_view(cell, table.number_format) for cell in row] for row in cells]
     header = []
     for column, text in enumerate(table.header):
-        cells = [row[column] for row in rows]
-        numeric = bool(cells) and all(cell["numeric"] for cell in cells)
-        marked = any(cell["mark"] for cell in cells)
-        for cell in cells:
-            cell["room"] = marked and cell["numeric"] and not cell["mark"]
-        header.append({"text": text, "numeric": numeric, "room": marked and numeric, "mark": ""})
-    return {"caption": table.caption, "header": header, "rows": rows}
+        views = [row[column] for row in rows]
+        numeric = bool(views) and all(view["numeric"] for view in views)
+        marked = any(view["mark"] for view in views)
+        for view in views:
+            view["room"] = marked and view["numeric"] and not view["mark"]
+        header.append(
+            {
+                "text": text,
+                "numeric": numeric,
+                "room": marked and numeric,
+                "mark": "",
+                "long": len(text) > _LONG,
+            }
+        )
+    data = {
+        "caption": table.caption,
+        "columns": list(table.header),
+        "rows": [[plain_value(cell.value) for cell in row] for row in cells],
+    }
+    return {"caption": table.caption, "header": header, "rows": rows, "data": _embed(data)}
 
 
-def _cell_view(entry: _Scalar | Cell, number_format: str) -> dict[str, Any]:
-    cell = entry if isinstance(entry, Cell) else Cell(entry)
+def _cell_view(cell: Cell, number_format: str) -> dict[str, Any]:
     text = _scalar_text(cell.value, cell.number_format or number_format)
     return {
         "text": text,
         "room": False,
         "numeric": _NUMERIC.fullmatch(text.strip()) is not None,
         "mark": cell.mark.value if cell.mark is not None else "",
+        "long": len(text) > _LONG,
     }
 
 
@@ -280,35 +220,11 @@ def _setting(value: object) -> str:
 
 
 def _figure_view(item: FigureItem) -> dict[str, Any]:
-    if isinstance(item.figure, bytes):
-        return {"source": _inline("image/png", item.figure), "width": "", "caption": item.caption}
-    if _has_heat_map(item.figure):
-        source = _inline("image/png", _png(item.figure, dpi=_PNG_DPI))
-    else:
-        source = _inline("image/svg+xml", _svg(item.figure))
-    # CSS inches are 96 pixels: the page shows the figure at the size it was designed for.
-    width = round(float(item.figure.get_size_inches()[0]) * 96)
-    return {"source": source, "width": width, "caption": item.caption}
-
-
-def _has_heat_map(figure: Figure) -> bool:
-    return bool(figure.findobj(lambda artist: isinstance(artist, AxesImage | QuadMesh)))
-
-
-def _inline(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
-
-
-def _png(figure: Figure, *, dpi: int) -> bytes:
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
-    return stream.getvalue()
-
-
-def _svg(figure: Figure) -> bytes:
-    stream = io.BytesIO()
-    # A fixed salt and no date make equal figures equal bytes, so reports can be compared.
-    with mpl.rc_context({"svg.hashsalt": "inferostatic", "svg.fonttype": "path"}):
-        blank = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(stream, format="svg", metadata=blank)
-    return stream.getvalue()
+    picture = render_figure(item)
+    content = base64.b64encode(picture.content).decode("ascii")
+    return {
+        "source": f"data:{_MEDIA_TYPES[picture.ending]};base64,{content}",
+        "width": picture.width or "",
+        "caption": item.caption,
+        "alt": item.alt or item.caption,
+    }

@@ -1,0 +1,185 @@
+"""Every kind of result becomes sections, which say what the result says."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+import inferostatic as ist
+from inferostatic.report.describe import describe
+from inferostatic.report.section import Cell, Level, Section, Table
+from inferostatic.report.section_files import load_sections, save_sections
+from report_results import EVIL, NAMES, TRUTH
+
+
+def column(table: Table, name: str) -> list:
+    index = list(table.header).index(name)
+    values = [row[index] for row in table.rows]
+    return [value.value if isinstance(value, Cell) else value for value in values]
+
+
+@pytest.mark.parametrize(
+    ("kind", "titles", "level"),
+    [
+        ("events", ["Events", "Prior"], None),
+        ("prior", ["Prior"], None),
+        ("estimator", ["Estimator", "Training"], None),
+        ("diagnosis", ["Diagnosis"], Level.GOOD),
+        ("coverage", ["Coverage"], Level.GOOD),
+        ("fit", ["Maximum likelihood"], Level.CAUTION),
+        ("calibrated", ["Calibrated fit"], Level.GOOD),
+        ("set", ["Confidence set"], Level.CAUTION),
+        ("interval", ["Confidence set"], Level.CAUTION),
+        ("limit", [f"Upper limit of {NAMES[0]}"], Level.CAUTION),
+        ("posterior", ["Posterior"], Level.CAUTION),
+        ("reweighting", ["Reweighting"], Level.GOOD),
+        ("closure", ["Closure"], Level.GOOD),
+        ("information", ["Fisher information"], Level.GOOD),
+    ],
+)
+def test_each_result_has_its_sections(results, kind, titles, level) -> None:
+    sections = describe(results[kind])
+    assert [section.title for section in sections] == titles
+    found = sections[0].verdict
+    assert (None if found is None else found.level) is level
+    assert all(section.tables for section in sections)
+    assert all(item.caption for section in sections for item in section.figures)
+
+
+def test_the_numbers_are_those_of_the_result(results) -> None:
+    fit = results["fit"]
+    (section,) = describe(fit, title="My fit", truth=TRUTH)
+    assert section.title == "My fit"
+    table = section.tables[0]
+    np.testing.assert_allclose(column(table, "estimate"), fit.theta)
+    pulls = (fit.theta - list(TRUTH.values())) / fit.errors
+    np.testing.assert_allclose(column(table, "pull"), pulls)
+    (section,) = describe(results["limit"])
+    limits = [results["limit"].observed, *results["limit"].expected]
+    np.testing.assert_allclose(column(section.tables[0], f"limit of {NAMES[0]}"), limits)
+    (section,) = describe(results["posterior"])
+    np.testing.assert_allclose(column(section.tables[0], "mean"), results["posterior"].mean)
+
+
+def test_verdicts_follow_the_result(results) -> None:
+    broken = dataclasses.replace(results["fit"], valid=False, message="no minimum")
+    verdict = describe(broken)[0].verdict
+    assert verdict is not None
+    assert verdict.level is Level.BAD
+    assert "did not converge" in verdict.text
+    far = dataclasses.replace(results["calibrated"], p_value=1e-5)
+    verdict = describe(far)[0].verdict
+    assert verdict is not None
+    assert verdict.level is Level.BAD
+    not_closing = dataclasses.replace(results["closure"], auc=0.7)
+    verdict = describe(not_closing)[0].verdict
+    assert verdict is not None
+    assert verdict.level is Level.BAD
+
+
+def test_a_measured_bias_decides(results) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        known = ist.measure_bias(results["estimator"], results["events"])
+        fit = ist.maximum_likelihood(known, results["events"].x[:100] * 0 + [0.4, -0.3])
+    assert fit.bias is not None
+    for shift, level in ((0.0, Level.GOOD), (5.0, Level.BAD)):
+        bias = dataclasses.replace(
+            fit.bias, bias=np.full(2, shift), error=np.full(2, 0.01), events=10_000.0
+        )
+        section = describe(dataclasses.replace(fit, bias=bias))[0]
+        assert section.verdict is not None
+        assert section.verdict.level is level
+        assert column(section.tables[-1], "bias") == [shift, shift]
+
+
+def test_fixed_parameters_have_no_error(results) -> None:
+    (section,) = describe(results["fit"])
+    assert "fixed" not in column(section.tables[0], "standard error")
+    free = np.array([[1.0, 0.0], [0.0, 0.0]])
+    (section,) = describe(dataclasses.replace(results["fit"], covariance=free), truth=TRUTH)
+    assert column(section.tables[0], "standard error") == [1.0, "fixed"]
+    assert column(section.tables[0], "pull")[1] is None
+
+
+def test_what_is_no_result_is_refused() -> None:
+    with pytest.raises(TypeError, match="a posterior, a reweighting, or sections; got ndarray"):
+        describe(np.zeros(3))
+    with pytest.raises(TypeError, match="needs something to report"):
+        ist.report("report.html")
+
+
+def test_a_page_of_everything(results, tmp_path) -> None:
+    extra = Section("In the end", "All is said.")
+    path = ist.report(tmp_path / "new" / "report.html", *results.values(), extra, title="All")
+    text = path.read_text(encoding="utf-8")
+    assert path.stat().st_size < 3e6
+    assert "All is said." in text
+    assert "&lt;script&gt;document.title" in text
+    assert EVIL not in text
+    assert f"inferostatic</th><td>{ist.__version__}" in text
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+def test_sections_come_back_from_files(results, tmp_path) -> None:
+    sections = [one for name in results for one in describe(results[name])]
+    nan = Table(["a", "b"], [[float("nan"), Cell(np.float64("-inf"))], [True, "nan"]])
+    sections.append(Section("Numbers", tables=[nan]))
+    save_sections(sections, tmp_path)
+    loaded = load_sections(tmp_path)
+    for one, other in zip(sections, loaded, strict=True):
+        assert (one.title, one.text, one.verdict) == (other.title, other.text, other.verdict)
+        for a, b in zip(one.tables, other.tables, strict=True):
+            assert (list(a.header), a.caption) == (list(b.header), b.caption)
+            if one.title != "Numbers":
+                assert [list(row) for row in a.rows] == [list(row) for row in b.rows]
+        for item, again in zip(one.figures, other.figures, strict=True):
+            assert item.caption == again.caption
+            assert isinstance(again.figure, bytes)
+            assert again.width
+    rows = loaded[-1].tables[0].rows
+    assert np.isnan(rows[0][0])
+    assert rows[0][1] == float("-inf")
+    assert rows[1] == (True, "nan")
+
+
+def test_equal_sections_are_equal_bytes(results, tmp_path) -> None:
+    for folder in ("one", "two", "two"):
+        save_sections(describe(results["diagnosis"]), tmp_path / folder)
+    found = [
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+        for folder in ("one", "two")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) == 1 + len(describe(results["diagnosis"])[0].figures)
+    # What was loaded is written as it was.
+    save_sections(load_sections(tmp_path / "one"), tmp_path / "three")
+    again = {path.name: path.read_bytes() for path in (tmp_path / "three").iterdir()}
+    assert again == found[0]
+
+
+def test_figures_that_are_no_longer_needed_go(results, tmp_path) -> None:
+    (tmp_path / "mine.svg").write_text("<svg/>")
+    save_sections(describe(results["diagnosis"]), tmp_path)
+    save_sections([Section("A")], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.svg", "sections.json"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"format": 1', '"format": 2', "reads format 1"),
+        ('"file": "figure-', '"file": "../figure-', "no name of a figure"),
+        ('"title"', '"titel"', "KeyError"),
+        ('"level": "good"', '"level": "great"', "great"),
+        ("{", "", "is damaged"),
+    ],
+)
+def test_files_that_are_not_sections_are_refused(results, tmp_path, old, new, message) -> None:
+    path = save_sections(describe(results["diagnosis"]), tmp_path)
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(ValueError, match=message):
+        load_sections(tmp_path)
