@@ -75,7 +75,7 @@ def _check_simulator(table: SimulatorTable, names: list[str]) -> Iterator[Proble
                 yield Problem(("prior", name), text)
     else:
         own = SimulatorTable.model_fields
-        for key in ("theta", "x", "x_names", "time_limit", "deterministic"):
+        for key in ("theta", "x", "time_limit", "deterministic"):
             if getattr(table, key) != own[key].default:
                 text = "is for a program: give it with command, or leave it out."
                 yield Problem((*path, key), text)

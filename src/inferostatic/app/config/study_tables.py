@@ -26,7 +26,9 @@ class SimulatorTable(AbstractTable):
         "the name of the file with x, ending with .csv, .npy, .parquet or .root", "x.csv"
     )
     x_names: list[Text] | None = entry(
-        "a list of names of the observables, the columns of that file", None, min_length=1
+        "a list of names of the observables, for a program columns of its file",
+        None,
+        min_length=1,
     )
     time_limit: float | None = entry("seconds above 0 that one run may take", None, gt=0, le=1e9)
     deterministic: bool = entry(

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...files import write_whole
-from ...report.html import Section, Table, write_report
+from ...report.html import write_report
+from ...report.section import Section, Table
+from ...report.section_files import load_sections
 from .folder import Study
 from .record import StepRecord
 from .resolved import list_versions, resolve
@@ -29,7 +31,7 @@ def write_study_report(
     sections = [_describe_question(study, missing, failed)]
     for step, record in found.values():
         if record is not None:
-            sections += _load(step.folder(study) / SECTIONS, record)
+            sections += load_sections(step.folder(study) / SECTIONS)
     sections += _list_warnings(done)
     content = {
         "format": 1,
@@ -128,11 +130,3 @@ def _join(values: Mapping[str, object]) -> str:
         f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in values.items()
     )
-
-
-def _load(folder, record):
-    try:
-        from ...report.section_files import load_sections
-    except ImportError:
-        return [Section(record.title, record.text)]
-    return load_sections(folder)

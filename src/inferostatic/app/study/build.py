@@ -1,9 +1,12 @@
 """Library objects from the tables of a study: prior, simulator, method, network, training."""
 
+import dataclasses
 import importlib
 import itertools
 import os
 import sys
+import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..config.study_tables import FitTable, StudyTable
@@ -67,7 +70,42 @@ def load_simulator(study: Study) -> Any:  # noqa: ANN401
         require_simulator(simulator)
     except TypeError as error:
         raise ValueError(f"the simulator of the study is none: {error}") from error
-    return simulator
+    if table.x_names is None:
+        return simulator
+    if not isinstance(simulator, types.FunctionType):
+        raise ValueError(
+            "simulator.x_names in study.toml is for a plain function or a program; this simulator "
+            f"is a {type(simulator).__name__}, which names its observables itself."
+        )
+    return NamedFunction(simulator, tuple(table.x_names))
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedFunction:
+    """A simulator that is a function, with names for its observables."""
+
+    function: Callable[[Any, Any], Any]
+    names: tuple[str, ...]
+
+    def __call__(self, theta: Any, rng: Any) -> Any:  # noqa: ANN401
+        """The observables as a table with these names."""
+        from ...inputs import as_floats, column_names
+        from ...world.program import NamedColumns
+
+        made = self.function(theta, rng)
+        own = column_names(made)
+        values = as_floats(made, "the simulator's x")
+        if own is not None and own != self.names:
+            raise ValueError(
+                f"the simulator returns columns {', '.join(own)}, but simulator.x_names in "
+                f"study.toml are {', '.join(self.names)}."
+            )
+        if values.ndim != 2 or values.shape[1] != len(self.names):
+            raise ValueError(
+                f"the simulator returns shape {values.shape}, but simulator.x_names in study.toml "
+                f"has {len(self.names)} names: {', '.join(self.names)}."
+            )
+        return NamedColumns(values, self.names)
 
 
 def find_function(study: Study, name: str) -> Any:  # noqa: ANN401

@@ -79,7 +79,7 @@ class StudyStep:
         began = time.monotonic()
         with journal.collecting() as warned:
             outcome = self.work(workshop, folder)
-            save_results(folder, self.title, outcome)
+            save_results(folder, outcome)
         seconds = round(time.monotonic() - began, 3)
         record = StepRecord(
             step=self.name,
@@ -106,16 +106,10 @@ def as_number(value: object) -> float | None:
     return int(number) if isinstance(value, int) else number
 
 
-def save_results(folder: Path, title: str, outcome: Outcome) -> None:
+def save_results(folder: Path, outcome: Outcome) -> None:
     """Keep what was found as sections of a report, so that nobody needs the objects again."""
-    from ...report.html import Section
+    from ...report.describe import describe
+    from ...report.section_files import save_sections
 
-    try:
-        from ...report.describe import describe
-        from ...report.section_files import save_sections
-    except ImportError:
-        return
-    sections: list[Section] = []
-    for result in outcome.results:
-        sections += describe(result, **outcome.context)
+    sections = [one for found in outcome.results for one in describe(found, **outcome.context)]
     save_sections(sections, folder / SECTIONS)
