@@ -172,7 +172,8 @@ def do_steps(
             except Exception as error:
                 failed[step.title] = describe_error(error)
                 journal.note(format_trace(error))
-                complain(_find_user_trace(study, error))
+                if trace := _find_user_trace(study, error):
+                    complain(trace)
                 journal.say(f"inferostatic: {step.title}: {describe_error(error)}")
                 if step.name in ("simulate", "fit"):
                     break

@@ -57,6 +57,7 @@ def read_record(folder: Path) -> StepRecord | None:
         content = json.loads((folder / RECORD).read_bytes())
         if content.pop("format") != RECORD_FORMAT:
             return None
+        content["warnings"] = tuple(content["warnings"])
         record = StepRecord(**content)
         good = isinstance(record.numbers, dict) and isinstance(record.inputs, dict)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
