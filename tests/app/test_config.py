@@ -148,11 +148,8 @@ def test_priors() -> None:
 
 
 def test_methods_networks_and_trainings() -> None:
-    plain = parse_study(
-        replaced("epochs = 20\nbatch_size = 50\nlearning_rate = 0.03\nmembers = 1", "").replace(
-            "network", "# network"
-        )
-    )
+    settings = STUDY[STUDY.index("epochs = ") : STUDY.index("[infer.simulated]")]
+    plain = parse_study(replaced(settings, ""))
     assert (build_method(plain.fit), build_network(plain.fit)) == (None, None)
     assert build_training(plain.fit) is None
     text = replaced(
