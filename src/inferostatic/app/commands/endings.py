@@ -3,15 +3,16 @@
 import contextlib
 import json
 import signal
+import threading
 import traceback
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
 from ...interruption import TERMINATED
-from ..streams import INTERRUPTED, complain, leave, say
+from ..streams import complain, leave, make_visible, say
 
 #: The work failed, or is not complete where completeness was asked for.
 FAILED = 1
@@ -23,7 +24,7 @@ NOT_TRUSTED = 3
 
 def show(text: str) -> None:
     """Print the result; status 1 if that is impossible."""
-    trouble = say(text)
+    trouble = say(make_visible(text))
     if trouble is not None:
         complain(f"The result could not be shown ({trouble}).")
         raise typer.Exit(FAILED)
@@ -38,7 +39,7 @@ def fail(error: BaseException, trace: str = "", status: int = FAILED) -> NoRetur
     """Say where and why, and end."""
     if trace:
         complain(trace.rstrip())
-    complain(f"inferostatic: {describe_error(error)}")
+    complain(make_visible(f"inferostatic: {describe_error(error)}"))
     raise typer.Exit(status) from error
 
 
@@ -74,6 +75,9 @@ def stopping(advice: str) -> Iterator[None]:
             raise KeyboardInterrupt
         raise SystemExit(TERMINATED)
 
+    if threading.current_thread() is not threading.main_thread():
+        yield  # others cannot have handlers
+        return
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in numbers}
     heeded = [number for number in numbers if before[number] is not signal.SIG_IGN]
@@ -85,13 +89,8 @@ def stopping(advice: str) -> Iterator[None]:
         # Whatever it became on its way here; training threads are not waited for.
         if received or isinstance(error, KeyboardInterrupt):
             number = received[0] if received else signal.SIGINT
-            leave(INTERRUPTED if number == signal.SIGINT else 128 + number, f"\n{advice}")
+            leave(128 + number, f"\n{advice}")
         raise
     finally:
         for number in heeded:
             signal.signal(number, before[number])
-
-
-def as_json_text(content: Any) -> bytes:  # noqa: ANN401
-    """The content of a JSON file."""
-    return json.dumps(content, indent=1, allow_nan=False).encode("ascii") + b"\n"

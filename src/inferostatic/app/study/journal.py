@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..streams import complain
+from ..streams import complain, make_visible
 
 #: The log in the run folder.
 LOG = "log.txt"
@@ -20,7 +20,7 @@ class Journal:
 
     def say(self, line: str) -> None:
         """On stderr and in the log."""
-        complain(line)
+        complain(make_visible(line))
         self.note(line)
 
     def note(self, text: str) -> None:
