@@ -8,7 +8,6 @@ import datetime
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,8 @@ from typer.testing import Result
 from inferostatic.app.config.problems import unwrap
 from inferostatic.app.config.study_tables import StudyTable
 from inferostatic.app.config.table import AbstractTable
+from inferostatic.app.study.folder import open_study
+from inferostatic.app.study.plan import plan
 from tiny_study import STUDY, call, write_study
 
 #: Values that are wrong by their kind, as TOML writes them, by what a field holds.
@@ -283,22 +284,20 @@ DAMAGED = [
 ]
 
 
-def test_a_damaged_run_folder(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_folder(tmp_path: Path) -> None:
     """Records that are no records count as steps that did not end."""
-    study = tmp_path / "study"
-    shutil.copytree(folder, study)
-    (study / "study.toml").write_text(STUDY)
+    study = write_study(tmp_path / "study")
     steps = json.loads(call("status", study, "--json").stdout)
     assert steps["complete"] is False
-    for name, content in itertools.product(("simulate", "fit", "infer"), DAMAGED):
-        for path in (study / "run").glob(f"{name}/*"):
-            (path / "record.json").write_bytes(content)
-        (study / "run" / name / "0123456789abcdef").mkdir(parents=True, exist_ok=True)
-        (study / "run" / name / "0123456789abcdef" / "record.json").write_bytes(content)
+    opened = open_study(study)
+    for step, content in itertools.product(plan(opened), DAMAGED):
+        step.folder(opened).mkdir(parents=True, exist_ok=True)
+        (step.folder(opened) / "record.json").write_bytes(content)
         for command in ("status", "report", "compare"):
             more = [study] if command == "compare" else []
             result = call(command, study, *more)
             judge(result, study)
+        assert step.find(opened) is None
     (study / "run" / "log.txt").symlink_to("/dev/full")
     (study / "report.html").symlink_to("/dev/full")
     judge(call("fit", study), study)

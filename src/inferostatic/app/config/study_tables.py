@@ -136,7 +136,7 @@ class ReweightTable(AbstractTable):
 class StudyTable(AbstractTable):
     """The whole file."""
 
-    format: Literal[1] = entry(f"{FORMAT}, the version of the format of this file")
+    format: int = entry(f"{FORMAT}, the version of the format of this file", ge=FORMAT, le=FORMAT)
     title: str = entry("a text of at most 200 characters", "", max_length=200)
     seed: int = entry("a whole number from 0 to 4,294,967,295", ge=0, lt=2**32)
     simulator: SimulatorTable = entry("a table")
