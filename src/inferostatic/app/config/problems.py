@@ -21,7 +21,7 @@ SHOWN_PROBLEMS = 12
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Problem(NamedTuple):
+class Fault(NamedTuple):
     """A field by its keys, and a sentence without a subject."""
 
     path: tuple[str | int, ...]
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 class StudyError(ValueError):
     """A study.toml that cannot be used; `problems` has a line for each fault."""
 
-    def __init__(self, file: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, file: str, problems: Sequence[Fault]) -> None:
         self.problems = [str(problem) for problem in problems]
         shown = self.problems[:SHOWN_PROBLEMS]
         if len(self.problems) > len(shown):
@@ -74,19 +74,19 @@ def shorten(text: str) -> str:
 
 def find_unknown_keys(
     table: type[AbstractTable], data: object, path: tuple[str | int, ...] = ()
-) -> Iterator[Problem]:
+) -> Iterator[Fault]:
     """The keys that no table has, each with the nearest one that there is."""
     if not isinstance(data, dict):
         return
     for key, value in data.items():
         field = table.model_fields.get(key)
         if field is None:
-            yield Problem((*path, key), _advise(key, list(table.model_fields)))
+            yield Fault((*path, key), _advise(key, list(table.model_fields)))
             continue
         yield from _search(field.annotation, value, (*path, key))
 
 
-def _search(annotation: Any, value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:  # noqa: ANN401
+def _search(annotation: Any, value: object, path: tuple[str | int, ...]) -> Iterator[Fault]:  # noqa: ANN401
     kind, inner = unwrap(annotation)
     if kind is dict and isinstance(value, dict):
         for key, one in value.items():
@@ -116,7 +116,7 @@ def _advise(key: str, known: list[str]) -> str:
     return f"is no key that this table knows; {hint}It may have {', '.join(known)}."
 
 
-def list_problems(table: type[AbstractTable], error: ValidationError) -> Iterator[Problem]:
+def list_problems(table: type[AbstractTable], error: ValidationError) -> Iterator[Fault]:
     """What pydantic found, in sentences; unknown keys are left to `find_unknown_keys`."""
     for found in error.errors(include_url=False, include_context=False):
         if found["type"] == "extra_forbidden":
@@ -124,9 +124,9 @@ def list_problems(table: type[AbstractTable], error: ValidationError) -> Iterato
         path = tuple(found["loc"])
         expected = _expected(table, path)
         if found["type"] == "missing":
-            yield Problem(path, f"is missing; it must be {expected}.")
+            yield Fault(path, f"is missing; it must be {expected}.")
         else:
-            yield Problem(path, f"must be {expected}; got {show_value(found['input'])}.")
+            yield Fault(path, f"must be {expected}; got {show_value(found['input'])}.")
 
 
 def _expected(table: type[AbstractTable], path: tuple[str | int, ...]) -> str:

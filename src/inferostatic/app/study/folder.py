@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..config.problems import Problem, StudyError
+from ..config.problems import Fault, StudyError
 from ..config.reading import FILE, read_study
 from ..config.study_tables import StudyTable
 
@@ -108,7 +108,7 @@ class Study:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             text = f"names {json.dumps(name)}, which cannot be read: {reason}."
-            raise StudyError(str(self.folder / FILE), [Problem(field, text)]) from None
+            raise StudyError(str(self.folder / FILE), [Fault(field, text)]) from None
         return digest.hexdigest()
 
     def store(self, which: str) -> Path:
