@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferostatic.app.config.problems import StudyError
+from inferostatic.app.config.faults import StudyError
 from inferostatic.app.config.reading import FILE, MOST_BYTES, parse_study, read_study
 from inferostatic.app.study.build import build_method, build_network, build_prior, build_training
 from tiny_study import STUDY

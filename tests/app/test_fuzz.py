@@ -18,7 +18,7 @@ import pytest
 from pydantic.fields import FieldInfo
 from typer.testing import Result
 
-from inferostatic.app.config.problems import unwrap
+from inferostatic.app.config.faults import unwrap
 from inferostatic.app.config.study_tables import StudyTable
 from inferostatic.app.config.table import AbstractTable
 from inferostatic.app.study.folder import open_study

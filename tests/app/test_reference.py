@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from inferostatic.app.cli import app
-from inferostatic.app.config.problems import unwrap
+from inferostatic.app.config.faults import unwrap
 from inferostatic.app.config.reading import parse_study
 from inferostatic.app.config.study_tables import StudyTable
 from inferostatic.app.config.table import AbstractTable

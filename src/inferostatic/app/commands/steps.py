@@ -100,7 +100,7 @@ def report(folder: Folder, *, as_json: AsJson = False) -> None:
 
 def open_or_end(folder: str) -> Any:  # noqa: ANN401
     """The study in a folder; a wrong file ends the command with status 2."""
-    from ..config.problems import StudyError
+    from ..config.faults import StudyError
     from ..study.folder import open_study
 
     try:
@@ -111,7 +111,7 @@ def open_or_end(folder: str) -> Any:  # noqa: ANN401
 
 def plan_or_end(study: Any) -> list[Any]:  # noqa: ANN401
     """The steps of a study; a file that cannot be read ends the command with status 2."""
-    from ..config.problems import StudyError
+    from ..config.faults import StudyError
     from ..study.plan import plan
 
     try:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
+from .faults import Fault, show_value
 from .infer_tables import CalibratedFitTable, InferTable, UpperLimitTable
-from .problems import Fault, show_value
 from .study_tables import FitTable, ParameterTable, SimulatorTable, StudyTable
 
 #: Characters that the name of a parameter may have.

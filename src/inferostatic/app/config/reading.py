@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .checks import check_study
-from .problems import Fault, StudyError, find_unknown_keys, list_problems, shorten
+from .faults import Fault, StudyError, find_unknown_keys, list_problems, shorten
 from .study_tables import StudyTable
 
 #: The name of the file in a study's folder.

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..config.problems import Fault, StudyError
+from ..config.faults import Fault, StudyError
 from ..config.reading import FILE, read_study
 from ..config.study_tables import StudyTable
 
