@@ -29,7 +29,7 @@ def make_results() -> dict[str, Any]:
     estimator = dataclasses.replace(
         plain, prior=prior, theta_names=NAMES, x_names=("pt", EVIL), history=history
     )
-    drawn = ist.simulate(simulator, prior, 4000, seed=1)
+    drawn = ist.simulate(simulator, prior, 3000, seed=1)
     events = ist.Events(x=drawn.x, theta=drawn.theta, prior=prior, x_names=("pt", EVIL))
     truth = np.array(list(TRUTH.values()))
     rng = np.random.default_rng(3)
@@ -38,14 +38,15 @@ def make_results() -> dict[str, Any]:
     near = simulator(np.tile([0.4, 0.0], (4000, 1)), rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        diagnosis = ist.diagnose(estimator, events)
         likelihood = ist.Likelihood(estimator, x)
         reweighting = ist.reweight(estimator, near, [0.4, 0.0], [0.8, 0.2])
         return {
             "events": events,
             "prior": prior,
             "estimator": estimator,
-            "diagnosis": ist.diagnose(estimator, events),
-            "coverage": ist.checks.coverage(estimator, events, most_events=500),
+            "diagnosis": diagnosis,
+            "coverage": diagnosis.coverage,
             "fit": ist.maximum_likelihood(likelihood),
             "calibrated": ist.calibrated_fit(estimator, x, events=events),
             "set": ist.confidence_set(likelihood),

@@ -74,6 +74,8 @@ class ExactFit:
         "docs/quickstart.md",
         # Toys, NUTS and classifiers of several examples each.
         pytest.param("docs/inference.md", marks=pytest.mark.slow),
+        pytest.param("docs/figures.md", marks=pytest.mark.slow),
+        pytest.param("docs/report.md", marks=pytest.mark.slow),
         pytest.param("README.md", marks=pytest.mark.slow),
     ],
 )

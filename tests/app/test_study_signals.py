@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import inferostatic as ist
 from tiny_study import SIMULATOR, STUDY, call, write_study
 
@@ -60,12 +62,13 @@ def test_ctrl_c_while_it_simulates(tmp_path: Path) -> None:
     assert "simulate            begun" in status.output
 
 
+@pytest.mark.slow
 def test_sigterm_while_it_trains(tmp_path: Path) -> None:
     text = STUDY.replace("epochs = 20", "epochs = 100000").replace("validation = 400", "")
     folder = write_study(tmp_path / "study", text)
     process = start("run", folder)
     wait_for(process, folder, "run/fit/*/checkpoint-*/manifest.json")
-    time.sleep(3)
+    time.sleep(10)  # compiles, and makes some epochs
     process.send_signal(signal.SIGTERM)
     out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (143, "")

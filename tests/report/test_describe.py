@@ -183,3 +183,48 @@ def test_files_that_are_not_sections_are_refused(results, tmp_path, old, new, me
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(ValueError, match=message):
         load_sections(tmp_path)
+
+
+# Figures -----------------------------------------------------------------------------------------
+
+
+def test_figures_of_real_results_hold_their_numbers(results) -> None:
+    limit = results["limit"]
+    (axes,) = ist.plots.limit_scan(limit).axes
+    lines = {line.get_label(): line for line in axes.lines}
+    for name, curve, end in (
+        ("observed", limit.scan, limit.observed),
+        ("expected", limit.expected_scan[:, 2], limit.expected[2]),
+    ):
+        x, y = lines[name].get_data()
+        shown = np.interp(limit.values, x, y)
+        np.testing.assert_allclose(shown, curve, atol=1e-9)
+        assert np.interp(end, x, y) == pytest.approx(0.05)
+    assert f"{limit.observed:.4g}" in axes.get_title()
+    figure = ist.plots.confidence_region(results["set"], truth=TRUTH)
+    assert figure.axes[0].get_xlabel() == NAMES[0]
+    outline = figure.axes[0].collections[-1].get_paths()[0].vertices
+    p_values = [results["set"].p_value_at(point) for point in outline[::20]]
+    np.testing.assert_allclose(p_values, 1 - 0.68, atol=0.03)
+    scan = ist.plots.likelihood_scan(results["interval"])
+    assert scan.axes[0].get_xlabel() == NAMES[0]
+    coverage = results["coverage"]
+    drawn = ist.plots.coverage(coverage).axes[0].containers[0].lines[0].get_ydata()
+    np.testing.assert_array_equal(drawn, coverage.expected)
+    for draw in (ist.plots.coverage, ist.plots.ranks, ist.plots.calibration, ist.plots.mean_score):
+        with pytest.raises(TypeError, match="got Posterior"):
+            draw(results["posterior"])
+
+
+def test_reweighted_events_are_like_direct_ones(results) -> None:
+    found = results["reweighting"]
+    rng = np.random.default_rng(9)
+    direct = rng.normal(size=(4000, 2)) + [0.8, 0.2]
+    panels = ist.plots.reweighting(found, direct).axes
+    points = panels[0].containers[0].lines[0].get_ydata()
+    after, before = (patch.get_data().values for patch in panels[0].patches[:2])
+    some = slice(8, 22)
+    assert np.abs(after[some] / points[some] - 1).mean() < 0.12
+    assert np.abs(before[some] / points[some] - 1).mean() > 0.15
+    with pytest.raises(ValueError, match="2 observables"):
+        ist.plots.reweighting(found, direct[:, :1])

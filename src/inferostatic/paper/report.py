@@ -12,13 +12,15 @@ from .. import plots
 from ..files import write_whole
 from ..report.html import write_report
 from ..report.pictures import save_png
-from ..report.section import Cell, FigureItem, Mark, Section, Table
+from ..report.section import Cell, FigureItem, Level, Mark, Section, Table, Verdict
 from ..tables import format_table
 from .experiment import COLUMNS, METRICS, PUBLISHED, TASKS, PaperResults
 
 #: Task → its title in the report.
 TITLES = {"T1": "Task 1: score (KSE)", "T2": "Task 2: ratio (KLRE)", "T3": "Task 3: ratio (CARL)"}
-#: Factor above the published median up to which an error is called reproduced.
+#: Factor above the published median up to which an error is as good as that one.
+AS_GOOD = 1.1
+#: Factor up to which it is called reproduced, though worse: five instances vary by so much.
 TOLERANCE = {"ISN": 1.3, "Dir": 1.4}
 
 #: Names of the figures, in the order in which they are drawn.
@@ -126,22 +128,30 @@ def _sections(results: PaperResults, figures: dict[str, Figure]) -> list[Section
         Section(
             "Results",
             "Median over the instances of the mean loss on the first evaluation set and of the "
-            "mean squared error against the exact values on the second. The rows of published "
-            "values repeat the paper's table. An error is marked good where it is at most 30% "
-            "(ISN) or 40% (direct) above the published one.",
-            tables=(_table(results),),
+            "mean squared error against the exact values on the second, beside those of the "
+            "paper's table.\n\n"
+            "An error is marked ✓ up to 10% above the published one, • up to 30% (ISN) or 40% "
+            "(direct) above it, and ✗ beyond; losses have no mark.",
+            tables=(_table(results), _comparison(results)),
+            verdict=_verdict(results),
         ),
         Section(
             "Errors of all instances",
             "Networks are ordered by their median error; bars show the statistical error from the "
-            "finite evaluation set; ticks mark the published medians.",
+            "finite evaluation set; dashed lines mark the published medians.",
             figures=tuple(
                 FigureItem(figures[f"errors_{task}"], caption=TITLES[task]) for task in TASKS
             ),
         ),
         Section(
             "Predicted against true",
-            "The network with the lowest loss on the first evaluation set, drawn with the second.",
+            "The network with the lowest loss on the first evaluation set, drawn with the second."
+            "\n\n"
+            "Predicted scores level off towards −3, and that is part of the experiment. Its kernel "
+            "has two points, at ± 0.25, so no target of Kernel Score Estimation lies beyond ± 4, "
+            "and no mean of targets reaches that; and true scores of that size belong to events "
+            "with a component near 0, where the score grows as its logarithm, which the paper's "
+            "small network does not follow from the component itself.",
             figures=(
                 FigureItem(figures["score_heat_maps"], caption="Score of the KSE-ISN on task 1."),
                 FigureItem(
@@ -167,13 +177,62 @@ def _table(results: PaperResults) -> Table:
             rows.append([task, metric, "here", *ours, truth])
             published = [PUBLISHED[task].get(column, {}).get(metric) for column in COLUMNS]
             exact = PUBLISHED["truth"][task]["loss"] if metric == "loss" else 0.0
-            rows.append(["", "", "published", *published, exact])
-    return Table(header=("task", "metric", "", *COLUMNS, "truth"), rows=rows, number_format=".3f")
+            rows.append([task, metric, "published", *published, exact])
+    header = ("task", "metric", "from", *COLUMNS, "truth")
+    return Table(header, rows, "Medians over the instances", number_format=".3f")
+
+
+def _comparison(results: PaperResults) -> Table:
+    """Errors relative to the published ones."""
+    rows = [
+        [
+            task,
+            *(
+                Cell(None if ratio is None else ratio - 1, _mark(column, ratio))
+                for column in COLUMNS
+                for ratio in [_ratio(results, task, column)]
+            ),
+        ]
+        for task in TASKS
+    ]
+    caption = "Errors relative to the published ones: less than 0 is better"
+    return Table(("task", *COLUMNS), rows, caption, number_format="+.0%")
+
+
+def _verdict(results: PaperResults) -> Verdict:
+    marks = [
+        _mark(column, ratio)
+        for task in TASKS
+        for column in COLUMNS
+        for ratio in [_ratio(results, task, column)]
+        if ratio is not None
+    ]
+    good, note = marks.count(Mark.GOOD), marks.count(Mark.NOTE)
+    text = (
+        f"Of {len(marks)} errors {good} are at most 10% above the published ones, {note} are "
+        f"worse but within 30% (ISN) or 40% (direct), and {len(marks) - good - note} are beyond."
+    )
+    if good + note < len(marks):
+        return Verdict(Level.BAD, f"Not reproduced in full. {text}")
+    return Verdict(Level.CAUTION if note else Level.GOOD, f"Reproduced. {text}")
 
 
 def _cell(results: PaperResults, task: str, column: str, metric: str) -> Cell:
     value = results.median(task, column, metric)
-    if value is None or metric == "loss":
+    if metric == "loss":
         return Cell(value)
-    limit = TOLERANCE[column.split("-")[1]] * PUBLISHED[task][column]["error"]
-    return Cell(value, mark=Mark.GOOD if value <= limit else Mark.BAD)
+    return Cell(value, mark=_mark(column, _ratio(results, task, column)))
+
+
+def _ratio(results: PaperResults, task: str, column: str) -> float | None:
+    """The median error over the published one; None where the network cannot perform the task."""
+    value = results.median(task, column, "error")
+    return None if value is None else value / PUBLISHED[task][column]["error"]
+
+
+def _mark(column: str, ratio: float | None) -> Mark | None:
+    if ratio is None:
+        return None
+    if ratio <= AS_GOOD:
+        return Mark.GOOD
+    return Mark.NOTE if ratio <= TOLERANCE[column.split("-")[1]] else Mark.BAD

@@ -3,7 +3,7 @@
 from matplotlib import cbook, mathtext
 
 #: Letters of a name that a figure shows at most.
-LONGEST = 40
+LONGEST = 28
 
 
 def show_name(name: str) -> str:

@@ -93,7 +93,12 @@ def limit_scan(limit: UpperLimit) -> Figure:
     """
     if not isinstance(limit, UpperLimit):
         raise TypeError(f"limit must be the result of ist.upper_limit, got {kind_of(limit)}")
-    x, bands = limit.values, limit.expected_scan
+    x = np.unique(
+        [*limit.values, *(v for v in (limit.observed, *limit.expected) if np.isfinite(v))]
+    )
+    observed = _pass_through(limit, x, limit.scan, limit.observed)
+    each = zip(limit.expected_scan.T, limit.expected, strict=True)
+    bands = np.stack([_pass_through(limit, x, curve, end) for curve, end in each], axis=1)
     with use_style():
         figure, (axes,) = make_panels(1, width=5.2, height=3.5)
         open_frame(axes)
@@ -105,7 +110,7 @@ def limit_scan(limit: UpperLimit) -> Figure:
                     label=names[k],
                 )  # fmt: skip
             axes.plot(x, bands[:, 2], color=BLUE, linestyle="dashed", label="expected")
-        axes.plot(x, limit.scan, color=INK, linewidth=1.6, label="observed")
+        axes.plot(x, observed, color=INK, linewidth=1.6, label="observed")
         threshold = 1 - limit.level
         axes.axhline(threshold, color=VERMILION, linewidth=1.1, linestyle=(0, (1, 1.5)))
         axes.text(
@@ -115,7 +120,7 @@ def limit_scan(limit: UpperLimit) -> Figure:
         if np.isfinite(limit.observed):
             axes.plot([limit.observed] * 2, [0, threshold], color=INK, linewidth=1.0)
             title = f"{show_name(limit.name)} < {limit.observed:.4g} at {limit.level:.0%}"
-        last = np.nanmax([limit.observed, *limit.expected, x[0]])
+        last = np.nanmax([limit.observed, *limit.expected, limit.values[0]])
         axes.set(
             xlabel=show_name(limit.name),
             ylabel=limit.test,
@@ -125,6 +130,16 @@ def limit_scan(limit: UpperLimit) -> Figure:
         )
         axes.legend()
     return figure
+
+
+def _pass_through(limit: UpperLimit, x: np.ndarray, curve: np.ndarray, end: float) -> np.ndarray:
+    """A curve at more values: linear in its logarithm, and at the threshold where its limit is."""
+    values = limit.values
+    if np.isfinite(end) and end not in values:
+        place = int(np.searchsorted(values, end))
+        values = np.insert(values, place, end)
+        curve = np.insert(curve, place, 1 - limit.level)
+    return np.exp(np.interp(x, values, np.log(np.maximum(curve, 1e-300))))
 
 
 def confidence_region(found: ConfidenceSet, *, truth: Mapping[str, float] | None = None) -> Figure:

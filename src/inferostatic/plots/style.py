@@ -45,7 +45,7 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 8.5,
     "figure.facecolor": "white",
     "axes.facecolor": "white",
-    "mathtext.fontset": "cm",
+    "mathtext.fontset": "dejavusans",
     "figure.dpi": 100.0,
 }
 

@@ -66,7 +66,8 @@ def collect_sections(results: tuple[object, ...]) -> list[Section]:
             fitting = [one for one in sets if one.x_names == result.x_names]
             sections += describe(result, events=fitting[0] if fitting else None)
         else:
-            sections += describe(result)
+            # Events bring their prior, which may have been handed over as well.
+            sections += [one for one in describe(result) if one not in sections]
     return sections + compare_estimates(results)
 
 

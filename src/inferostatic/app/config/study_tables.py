@@ -71,8 +71,12 @@ class NetworkTable(AbstractTable):
     widths: list[int] | None = entry(
         "a list of whole numbers, the widths of the layers of an mlp", None, min_length=1
     )
-    width: int | None = entry("a whole number, the width of a residual network", None, ge=1)
-    blocks: int | None = entry("a whole number, the blocks of a residual network", None, ge=1)
+    width: int | None = entry(
+        "a whole number from 1 to 10,000, the width of a residual network", None, ge=1, le=10_000
+    )
+    blocks: int | None = entry(
+        "a whole number from 1 to 1000, the blocks of a residual network", None, ge=1, le=1000
+    )
 
 
 class FitTable(AbstractTable):

@@ -36,7 +36,7 @@ class Context:
 def matrix_table(matrix: np.ndarray, names: tuple[str, ...], caption: str, form: str) -> Table:
     """A table of a matrix with parameters along both sides."""
     rows = [[name, *map(float, row)] for name, row in zip(names, matrix, strict=True)]
-    return Table(("", *names), rows, caption, form)
+    return Table(("parameter", *names), rows, caption, form)
 
 
 def join_verdicts(*found: Verdict | None) -> Verdict | None:

@@ -1,5 +1,6 @@
 """Fits, confidence sets, limits and Fisher information as sections of a report."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,9 @@ def _judge_calibrated(fit: CalibratedFit) -> Verdict:
 
 def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
     """Intervals or hulls, and how the p-values were found."""
-    ends = found.hull()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        ends = found.hull()
     joint = len(found.names) > 1
     best = {name: float(value) for name, value in zip(found.theta_names, found.best, strict=True)}
     rows = [
@@ -188,6 +191,8 @@ def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
         converged = Verdict(Level.BAD, "The best fit was not found.")
     elif np.isnan(ends).any():
         converged = Verdict(Level.BAD, "No point of the grid is accepted.")
+    elif warned:
+        converged = Verdict(Level.CAUTION, " ".join(sentence(str(one.message)) for one in warned))
     trusted = judge_bias(found.bias, found.notes)
     if trusted is None:
         trusted = Verdict(Level.GOOD, "The p-values are those of simulated toys.")
@@ -226,7 +231,7 @@ def describe_limit(limit: UpperLimit, context: Context) -> list[Section]:
         for band, value in zip(bands, limit.expected, strict=True)
     ]
     caption = f"Upper limits of {limit.name} at {limit.level:.4g} by {limit.test}, {limit.method}"
-    tables = [Table(("", f"limit of {limit.name}"), rows, caption, ".5g")]
+    tables = [Table(("case", f"limit of {limit.name}"), rows, caption, ".5g")]
     tables += [] if limit.bias is None else [bias_table(limit.bias)]
     found = None
     if np.isnan(limit.observed):

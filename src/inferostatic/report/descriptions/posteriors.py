@@ -48,7 +48,7 @@ def describe_reweighting(found: Reweighting, context: Context) -> list[Section]:
         [name, float(share)] for name, share in zip(found.x_names, found.edge_share, strict=True)
     ]
     tables = [
-        Table(("", "reweighted", "before, or exact"), rows, number_format=".5g"),
+        Table(("quantity", "reweighted", "before, or exact"), rows, number_format=".5g"),
         Table(
             ("observable", "share of the weight"),
             edges,

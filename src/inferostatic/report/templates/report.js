@@ -54,6 +54,7 @@
     if (table.tBodies[0].rows.length < 2) return;
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
+      if (!head.textContent.trim()) return;
       const button = make("button", "", head.textContent);
       head.replaceChildren(button);
       button.addEventListener("click", () => {
@@ -106,7 +107,19 @@
     });
   };
 
+  // A table that does not fit shows a shadow, and can be scrolled by keyboard.
+  const watchWidth = (region) => {
+    const show = () => {
+      const wide = region.scrollWidth > region.clientWidth;
+      region.classList.toggle("wide", wide);
+      region.tabIndex = wide ? 0 : -1;
+    };
+    new ResizeObserver(show).observe(region);
+    show();
+  };
+
   addTheme();
+  document.querySelectorAll(".scroll").forEach(watchWidth);
   document.querySelectorAll("table.sortable").forEach(addSorting);
   document.querySelectorAll("script.data").forEach(addSaving);
   addEnlarging();
