@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 SNAKEMAKE = ROOT / ".pytest_cache" / "snakemake-9.27.1" / "bin" / "snakemake"
 
 
-def test_a_new_study_is_valid_and_stays(tmp_path: Path) -> None:
+def test_a_new_study_is_valid_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
     folder = tmp_path / "deep" / "study"
     result = call("new", folder, "--json")
     assert result.exit_code == 0
