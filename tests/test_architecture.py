@@ -45,6 +45,7 @@ LOADED_ON_FIRST_USE = (
     "jinja2",
     "typer",
     "rich",
+    "pydantic",
     "iminuit",
     "scipy.stats",
     "blackjax",

@@ -88,6 +88,9 @@ class Purpose(enum.IntEnum):
     PREDICTIVE_DRAWS = 67
     PREDICTIVE = 68
     PAPER = 70
+    STUDY = 71
+    STUDY_DATA = 72
+    STUDY_REWEIGHT = 73
 
 
 @dataclasses.dataclass(frozen=True)

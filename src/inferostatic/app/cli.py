@@ -6,22 +6,18 @@ from typing import Annotated
 
 import typer
 
-from ..inputs import in_short
-from .simulation import simulate, status
-from .streams import (
-    INTERRUPTED,
-    complain,
-    end_on_interrupt,
-    flush_streams,
-    hold_interrupts,
-    prepare_streams,
-    say,
-)
+from .commands.citation import BIBTEX
+from .commands.compare import compare
+from .commands.info import info
+from .commands.new import new
+from .commands.paper import paper
+from .commands.simulation import simulate, status
+from .commands.steps import diagnose, fit, infer, report, reweight, run
+from .streams import complain, end_on_interrupt, flush_streams, prepare_streams
 
 app = typer.Typer(
     help="Inference from simulators by learned scores and likelihood ratios.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -33,70 +29,43 @@ def _version(show: bool) -> bool:  # noqa: FBT001 (typer's callback)
     return show
 
 
+def _cite(show: bool) -> bool:  # noqa: FBT001 (typer's callback)
+    if show:
+        typer.echo(BIBTEX.format(version=metadata.version("inferostatic")))
+        raise typer.Exit
+    return show
+
+
 @app.callback()
 def root(
     *,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print and exit.")
     ] = False,
+    cite: Annotated[
+        bool,
+        typer.Option("--cite", callback=_cite, is_eager=True, help="Print BibTeX and exit."),
+    ] = False,
 ) -> None:
     """Inference from simulators by learned scores and likelihood ratios."""
-    del version
+    del version, cite
 
 
-@app.command()
-def paper(
-    *,
-    out: Annotated[str, typer.Option(help="Folder for table.json, figures and index.html.")],
-    instances: Annotated[int, typer.Option(help="Training sets and networks each.")] = 5,
-    events: Annotated[int, typer.Option(help="Size of every event set.")] = 100_000,
-    epochs: Annotated[int, typer.Option(help="Passes over a training set.")] = 20,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
-) -> None:
-    """Reproduce the experiment of arXiv:2210.01680: table, figures and a report."""
-    settings = {"instances": instances, "events": events, "epochs": epochs, "seed": seed}
-    # All that can be refused is refused before minutes of work, not after.
-    try:
-        import jax
-
-        jax.devices()
-        from ..paper.experiment import check_settings, reproduce
-        from ..paper.report import prepare_folder, text_table, write_results
-    except (ImportError, RuntimeError, ValueError) as error:
-        raise typer.BadParameter(
-            f"JAX or matplotlib cannot start here ({in_short(error)}); see the environment "
-            "variables JAX_PLATFORMS and MPLBACKEND."
-        ) from error
-    try:
-        check_settings(**settings)
-    except ValueError as error:
-        name = str(error).split(" ", 1)[0]
-        hint = f"--{name}" if name in settings else None
-        raise typer.BadParameter(str(error), param_hint=hint) from error
-    try:
-        folder = prepare_folder(out)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--out") from error
-    results = reproduce(instances=instances, events=events, epochs=epochs, seed=seed)
-    table = text_table(results)
-    with hold_interrupts() as interrupts:
-        try:
-            report = write_results(results, folder)
-        except OSError as error:
-            say(table)
-            complain(f"The files could not be written to {folder}: {error}. The table is above.")
-            raise typer.Exit(1) from error
-    trouble = say(f"{table}\n\nReport: {report}")
-    if trouble is not None:
-        complain(f"The table could not be shown ({trouble}); the report is {report}.")
-        raise typer.Exit(1)
-    if interrupts:
-        complain(f"Interrupted when all was done; the report is {report}.")
-        raise typer.Exit(INTERRUPTED)
-
-
-app.command()(simulate)
-app.command()(status)
+for command in (
+    new,
+    run,
+    simulate,
+    fit,
+    diagnose,
+    infer,
+    reweight,
+    report,
+    status,
+    compare,
+    info,
+    paper,
+):
+    app.command()(command)
 
 
 def main() -> None:

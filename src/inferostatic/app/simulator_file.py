@@ -24,15 +24,7 @@ def load_simulator(path: str) -> tuple[Simulator | LatentSimulator, AbstractPrio
     The file is imported by its name, with its folder in front of `sys.path`, so that worker
     processes can import it as well.
     """
-    file = Path(os.path.abspath(path))
-    if not file.is_file():
-        raise ValueError(f"{path!r} is no file; give a Python file that defines {WANTED}.")
-    if file.suffix != ".py" or "." in file.stem:
-        raise ValueError(
-            f"{path!r} must be a Python file, with .py at the end of its name and no other dot, "
-            f"that defines {WANTED}."
-        )
-    module = _import(file)
+    module = import_file(path)
     for name in ("simulator", "prior"):
         if getattr(module, name, None) is None:
             raise ValueError(f"{path!r} defines no `{name}`; it must define {WANTED}.")
@@ -48,7 +40,16 @@ def load_simulator(path: str) -> tuple[Simulator | LatentSimulator, AbstractPrio
     return module.simulator, module.prior
 
 
-def _import(file: Path) -> Any:  # noqa: ANN401
+def import_file(path: str, wanted: str = WANTED) -> Any:  # noqa: ANN401
+    """The module that a file defines."""
+    file = Path(os.path.abspath(path))
+    if not file.is_file():
+        raise ValueError(f"{path!r} is no file; give a Python file that defines {wanted}.")
+    if file.suffix != ".py" or "." in file.stem:
+        raise ValueError(
+            f"{path!r} must be a Python file, with .py at the end of its name and no other dot, "
+            f"that defines {wanted}."
+        )
     loaded = sys.modules.get(file.stem)
     if loaded is not None and getattr(loaded, "__file__", None) != str(file):
         raise ValueError(

@@ -57,6 +57,14 @@ def complain(text: str) -> None:
             print(text, file=sys.stderr, flush=True)
 
 
+def make_visible(text: str) -> str:
+    """Text without characters that a terminal would obey, such as those of a folder's name."""
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
 def silence(descriptor: int) -> None:
     """Send what is still in the buffer of a broken stream nowhere, or Python would complain."""
     with contextlib.suppress(OSError):

@@ -1,20 +1,20 @@
-"""The commands of stores: `simulate` makes a share of one, `status` says what is in it."""
+"""Stores made from a Python file: which share, what was added, and what to do next."""
 
 import contextlib
 import dataclasses
-import json
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from .streams import complain, ending_on_signals, say
+from ..streams import ending_on_signals
+from .endings import fail, show, show_json
 
 if TYPE_CHECKING:
-    from ..events.store.status import StoreStatus
-    from ..events.store.store import Store
+    from ...events.store.status import StoreStatus
+    from ...events.store.store import Store
 
 #: What is said on Ctrl-C and SIGTERM.
 STOPPED = (
@@ -37,47 +37,33 @@ class Made(NamedTuple):
     seconds: float
 
 
-def simulate(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Python file that defines simulator and prior.")
-    ],
+def simulate_file(
+    file: str,
+    events: int,
+    store: str,
+    share: Share | None,
     *,
-    events: Annotated[int, typer.Option(min=1, help="Events that the store is to hold.")],
-    store: Annotated[str, typer.Option(help="Folder of the store.")],
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")],
-    parts: Annotated[
-        str | None, typer.Option(metavar="i/N", help="Make the i-th of N shares, i from 0.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; default is this process alone.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    seed: int,
+    workers: int | None,
+    as_json: bool,
 ) -> None:
-    """Simulate what is missing in a store, or in a share of it.
-
-    The same command goes on where it was stopped.
-
-    Exit status: 0 if all that was asked for is there, 1 if the simulation failed, 2 for wrong
-    arguments, 130 after Ctrl-C and 143 after SIGTERM, both of which leave a store that the same
-    command completes.
-    """
-    share = None if parts is None else read_share(parts)
-    from ..events.store.store import Store
-    from ..inputs import as_seed
-    from .simulator_file import SimulatorFileError, find_trace, load_simulator
+    """Into a store, with the simulator and the prior of a file."""
+    from ...events.store.store import Store
+    from ...inputs import as_seed
+    from ..simulator_file import SimulatorFileError, find_trace, load_simulator
 
     try:
         as_seed(seed)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--seed") from error
-    target = Store(_as_folder(store, "--store"))
+    target = Store(as_folder(store, "--store"))
     with ending_on_signals(STOPPED):
         try:
             simulator, prior = load_simulator(file)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="FILE") from error
         except SimulatorFileError as error:
-            _fail(error, find_trace(error.__cause__, file))
+            fail(error, find_trace(error.__cause__, file))
         try:
             made = _make(simulator, prior, events, target, share, seed=seed, workers=workers)
             found = target.status()
@@ -85,39 +71,17 @@ def simulate(
             trace = find_trace(error, file)
             if not trace and not isinstance(error, OSError | RuntimeError | TypeError | ValueError):
                 raise
-            _fail(error, trace)
+            fail(error, trace)
     if as_json:
-        asked = None if share is None else {"index": share.number, "count": share.total}
-        told = {"share": asked, "made": made._asdict()}
-        _show(json.dumps(told | {"store": describe(found)}, indent=1))
+        told = {"share": describe_share(share), "made": made._asdict()}
+        show_json(told | {"store": describe_store(found)})
     else:
-        _show("\n".join([_describe_made(made, share), found.summary(), _advise(found, share)]))
+        show("\n".join([_describe_made(made, share), found.summary(), _advise(found, share)]))
 
 
-def status(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder of the store.")],
-    *,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Read all parts and compare their checksums.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
-) -> None:
-    """Say what is in a store, and what is missing, damaged or failed.
-
-    Only the store is read, no simulator.
-
-    Exit status: 0 if all events are there, 1 if not, or if there is no store, 2 for wrong
-    arguments.
-    """
-    from ..events.store.store import Store
-
-    try:
-        found = Store(_as_folder(path, "PATH")).status(verify=verify)
-    except (OSError, ValueError) as error:
-        _fail(error, "")
-    _show(json.dumps(describe(found), indent=1) if as_json else found.summary())
-    if not found.complete:
-        raise typer.Exit(1)
+def describe_share(share: Share | None) -> dict[str, int] | None:
+    """The share as JSON has it."""
+    return None if share is None else {"index": share.number, "count": share.total}
 
 
 def read_share(text: str) -> Share:
@@ -141,13 +105,18 @@ def read_share(text: str) -> Share:
     return share
 
 
-def describe(found: "StoreStatus") -> dict[str, Any]:
+def describe_store(found: "StoreStatus") -> dict[str, Any]:
     """The status of a store as JSON has it."""
     return dataclasses.asdict(found) | {"path": str(found.path), "complete": found.complete}
 
 
-def _as_folder(path: str, argument: str) -> Path:
-    if not path or (Path(path).exists() and not Path(path).is_dir()):
+def as_folder(path: str, argument: str) -> Path:
+    """A folder, which need not be there yet."""
+    try:
+        good = bool(path) and "\0" not in path and (Path(path).is_dir() or not Path(path).exists())
+    except OSError:  # a name that is too long, a loop of links
+        good = False
+    if not good:
         raise typer.BadParameter(f"{path!r} is no folder.", param_hint=argument)
     return Path(path)
 
@@ -163,11 +132,11 @@ def _make(
     workers: int | None,
 ) -> Made:
     """Make what is missing, and count it."""
-    from ..events.engines.process_pool import ProcessPool
-    from ..events.simulate import simulate as simulate_events
-    from ..events.store.cache import count_events
-    from ..events.store.parts import find_parts
-    from ..events.store.production import choose_parts
+    from ...events.engines.process_pool import ProcessPool
+    from ...events.simulate import simulate as simulate_events
+    from ...events.store.cache import count_events
+    from ...events.store.parts import find_parts
+    from ...events.store.production import choose_parts
 
     before = {part for part, file in find_parts(store.path).items() if file.whole}
     began = time.monotonic()
@@ -198,18 +167,3 @@ def _advise(found: "StoreStatus", share: Share | None) -> str:
         f"next: the other shares, --parts 0/{share.total} to {share.total - 1}/{share.total}; "
         f"`inferostatic status {found.path}` says what is missing"
     )
-
-
-def _show(text: str) -> None:
-    trouble = say(text)
-    if trouble is not None:
-        complain(f"The result could not be shown ({trouble}).")
-        raise typer.Exit(1)
-
-
-def _fail(error: Exception, trace: str) -> NoReturn:
-    """Say where and why, and end with status 1."""
-    if trace:
-        complain(trace.rstrip())
-    complain(f"inferostatic: {str(error) or type(error).__name__}")
-    raise typer.Exit(1) from error

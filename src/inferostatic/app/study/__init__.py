@@ -1,0 +1,1 @@
+"""A study: a folder with `study.toml`, the steps that it asks for, and what they left."""

@@ -1,0 +1,178 @@
+"""Library objects from the tables of a study: prior, simulator, method, network, training."""
+
+import dataclasses
+import importlib
+import itertools
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..config.study_tables import FitTable, StudyTable
+from ..simulator_file import SimulatorFileError, import_file
+from .folder import Study
+
+if TYPE_CHECKING:
+    from ...learning.methods import AbstractMethod
+    from ...learning.training.options import Training
+    from ...world.priors.prior import AbstractPrior
+
+
+def build_prior(table: StudyTable) -> "AbstractPrior":
+    """The prior, with the names of its parameters."""
+    from ...world.priors.discrete import Discrete
+    from ...world.priors.prior import Normal, Uniform
+    from ...world.priors.product import Product
+    from ...world.priors.truncated_normal import TruncatedNormal
+
+    names, tables = list(table.prior), list(table.prior.values())
+    if all(one.values is not None for one in tables):
+        points = list(itertools.product(*(one.values or () for one in tables)))
+        return Discrete(points, names=names)
+    if all(one.mean is None for one in tables):
+        return Uniform([one.low for one in tables], [one.high for one in tables], names=names)
+    parts: list[AbstractPrior] = []
+    for name, one in table.prior.items():
+        if one.mean is None or one.std is None:
+            parts.append(Uniform(one.low, one.high, names=[name]))
+        elif one.low is None and one.high is None:
+            parts.append(Normal(one.mean, one.std, names=[name]))
+        else:
+            edges = {"low": one.low, "high": one.high}
+            given = {key: edge for key, edge in edges.items() if edge is not None}
+            parts.append(TruncatedNormal(one.mean, one.std, **given, names=[name]))
+    return Product(parts, names=names)
+
+
+def load_simulator(study: Study) -> Any:  # noqa: ANN401
+    """The simulator; this imports the user's file or module."""
+    from ...world.program import Program
+    from ...world.simulator import require_simulator
+
+    table = study.table.simulator
+    if table.command is not None:
+        return Program(
+            [_fill_word(study, word) for word in table.command],
+            theta=table.theta,
+            x=table.x,
+            theta_names=list(study.table.prior),
+            x_names=table.x_names,
+            time_limit=table.time_limit,
+            deterministic=table.deterministic,
+        )
+    simulator = find_function(study, table.function)
+    if isinstance(simulator, type):
+        raise ValueError(
+            f"the simulator is the class {simulator.__name__}; name an instance of it."
+        )
+    try:
+        require_simulator(simulator)
+    except TypeError as error:
+        raise ValueError(f"the simulator of the study is none: {error}") from error
+    if table.x_names is None:
+        return simulator
+    if not isinstance(simulator, types.FunctionType):
+        raise ValueError(
+            "simulator.x_names in study.toml is for a plain function or a program; this simulator "
+            f"is a {type(simulator).__name__}, which names its observables itself."
+        )
+    return NamedFunction(simulator, tuple(table.x_names))
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedFunction:
+    """A simulator that is a function, with names for its observables."""
+
+    function: Callable[[Any, Any], Any]
+    names: tuple[str, ...]
+
+    def __call__(self, theta: Any, rng: Any) -> Any:  # noqa: ANN401
+        """The observables as a table with these names."""
+        from ...inputs import as_floats, column_names
+        from ...world.program import NamedColumns
+
+        made = self.function(theta, rng)
+        own = column_names(made)
+        values = as_floats(made, "the simulator's x")
+        if own is not None and own != self.names:
+            raise ValueError(
+                f"the simulator returns columns {', '.join(own)}, but simulator.x_names in "
+                f"study.toml are {', '.join(self.names)}."
+            )
+        if values.ndim != 2 or values.shape[1] != len(self.names):
+            raise ValueError(
+                f"the simulator returns shape {values.shape}, but simulator.x_names in study.toml "
+                f"has {len(self.names)} names: {', '.join(self.names)}."
+            )
+        return NamedColumns(values, self.names)
+
+
+def find_function(study: Study, name: str) -> Any:  # noqa: ANN401
+    """A function of the simulator's file, or of its module."""
+    table = study.table.simulator
+    if table.module is not None:
+        place, _, own = table.module.partition(":")
+        name = own if name == table.function else name
+        if str(study.folder.absolute()) not in sys.path:
+            sys.path.insert(0, str(study.folder.absolute()))
+        try:
+            found: Any = importlib.import_module(place)
+        except (Exception, SystemExit) as error:
+            raise SimulatorFileError(f"{place} could not be imported: {error}") from error
+    else:
+        assert table.file is not None
+        place = str(study.folder / table.file)
+        found = import_file(place, f"a function `{name}`")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise ValueError(f"{place} defines no `{name}`.")
+    return found
+
+
+def _fill_word(study: Study, word: str) -> str | os.PathLike[str]:
+    """The folder in place of {study}; a file there with its whole path, as the folder changes."""
+    file = study.find_word(word)
+    return word.replace("{study}", str(study.folder.absolute())) if file is None else file
+
+
+def build_method(table: FitTable) -> "AbstractMethod | None":
+    """The method; None for the default."""
+    from ...learning import methods
+    from ...supervision import kernels
+
+    known = {
+        "delta": kernels.Delta,
+        "rectangular": kernels.Rectangular,
+        "triangular": kernels.Triangular,
+        "epanechnikov": kernels.Epanechnikov,
+        "gaussian": kernels.Gaussian,
+    }
+    if table.method in ("KLRE", "KSE"):
+        assert table.kernel is not None
+        kernel = known[table.kernel](table.width)
+        return methods.KLRE(kernel) if table.method == "KLRE" else methods.KSE(kernel)
+    return {"KCE": methods.KCE, "CARL": methods.CARL, None: lambda: None}[table.method]()
+
+
+def build_network(table: FitTable) -> Any:  # noqa: ANN401
+    """The network; None for the default."""
+    from ...models.networks.networks import MLP, Residual
+
+    network = table.network
+    if network is None:
+        return None
+    if network.kind == "mlp":
+        return MLP() if network.widths is None else MLP(tuple(network.widths))
+    given = {"width": network.width, "blocks": network.blocks}
+    return Residual(**{key: value for key, value in given.items() if value is not None})
+
+
+def build_training(table: FitTable) -> "Training | None":
+    """The training; None where the file gives none of its settings."""
+    from ...learning.training.options import Training
+
+    keys = ("effort", "epochs", "batch_size", "learning_rate", "weight_decay", "patience")
+    given = {key: getattr(table, key) for key in keys if getattr(table, key) is not None}
+    return Training(**given) if given else None

@@ -1,0 +1,29 @@
+"""A study whose process is killed again and again ends with the same numbers in its report."""
+
+from pathlib import Path
+
+import pytest
+
+from .kills_study import Campaign, count_numbers, run_campaign
+
+
+def judge(campaign: Campaign, kills: int) -> None:
+    assert campaign.kills == kills, campaign
+    assert all(found == campaign.whole for found in campaign.found), campaign
+    assert count_numbers(campaign.whole) > 10
+
+
+@pytest.mark.slow
+def test_two_kills(tmp_path: Path) -> None:
+    judge(run_campaign(tmp_path, kills=2, seed=1, small=True), 2)
+
+
+@pytest.mark.slow
+def test_twenty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign = run_campaign(tmp_path, kills=20, seed=2, small=False)
+    with capsys.disabled():
+        print(f"\n{campaign}")
+    judge(campaign, 20)
+    # Kills that all came before anything was kept, or into one step, would show nothing.
+    assert campaign.resumed >= 8, campaign
+    assert len(set(campaign.under_way)) >= 3, campaign
