@@ -41,6 +41,7 @@ EVIL = "<script>alert(1)</script>\x1b[31m\n"
 NAMES = ("a", EVIL)
 EYE = np.eye(2)
 TWO = np.array([0.25, 1.5])
+TRIPLE = ist.Uniform([1.0] * 3, [2.0] * 3)
 FINDING = Finding("mean score", 0.2, 0.01, 0.25, "bias 0.01 of one standard error")
 HISTOGRAM = Histogram(Bins(np.array([0.0, 1.0])), np.array([3.0, 4.0, 5.0]), np.ones(3))
 HISTORY = ist.History(
@@ -96,12 +97,17 @@ RESULTS: dict[str, Callable[[], Any]] = {
         Path("events"), EVIL, 100, 50, 4, (1,), {2: "cut"}, {3: EVIL}, 5, verified=False
     ),
     "WeightedPool": lambda: ist.WeightedPool(x=TWO[:, None], weights=EYE, weight_names=NAMES),
-    "Records": lambda: ist.draw(
-        ist.NDE(), ist.toys.Dirichlet(), ist.Uniform([1] * 3, 2), 5, seed=1
-    ),
+    "Records": lambda: ist.draw(ist.CARL(), ist.toys.Dirichlet(), TRIPLE, 5, seed=1),
     "Comparison": lambda: Comparison(NAMES, TWO, TWO, TWO, TWO, np.array([5, 6]), ()),
     "MaximumLikelihood": lambda: MaximumLikelihood(
-        TWO, EYE, -3.5, True, "converged", NAMES, sandwich=EYE, minos=np.stack([-TWO, TWO], 1)
+        theta=TWO,
+        covariance=EYE,
+        log_likelihood=-3.5,
+        valid=True,
+        message="converged",
+        names=NAMES,
+        sandwich=EYE,
+        minos=np.stack([-TWO, TWO], axis=1),
     ),
     "Profile": lambda: Profile(EVIL, TWO, EYE, TWO),
     "LearnedBias": lambda: LearnedBias(NAMES, TWO, TWO, TWO, 100.0, 5000.0),
@@ -142,7 +148,7 @@ def test_manners(make: Callable[[], Any]) -> None:
 
 
 #: Returned, but handed to other functions rather than looked at.
-OPTIONS = {"LimitMethod"}
+OPTIONS = {"LimitMethod", "NumpyroSimulator"}
 
 
 def find_returned() -> dict[str, type]:
@@ -169,8 +175,7 @@ def test_every_record_that_functions_return_has_manners() -> None:
         assert callable(getattr(record, "summary", None)), name
         assert callable(getattr(record, "_repr_html_", None)), name
         # A dataclass writes a repr of its own, with all arrays, where it is not told otherwise.
-        assert record.__repr__.__module__.startswith("inferostatic"), name
-        assert "fields" not in record.__repr__.__qualname__, name
+        assert not hasattr(record.__repr__, "__wrapped__"), name
 
 
 def test_texts_of_priors() -> None:
