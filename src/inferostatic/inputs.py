@@ -41,6 +41,8 @@ INNER_PACKAGES = (__name__.partition(".")[0], "jaxtyping")
 LARGEST_COUNT = 2**63 - 1
 #: Names that only count columns.
 COUNTED = re.compile(r"(x|theta)?\d+")
+#: A number of a message, or a list of them, but no part of a name such as theta0.
+NUMBERS = re.compile(r"(?<![\w.])[-+]?\d[\w.,%+-]*(?:,? [-+]?\d[\w.,%+-]*)*")
 #: Numbers that are checked at a time.
 CHECKED_NUMBERS = 1 << 20
 
@@ -122,11 +124,26 @@ def _read_columns(table: Any, name: str) -> Any:  # noqa: ANN401
 
 
 def warn_user(message: str) -> None:
-    """Warn at the first line outside this package, which is the one that its user can change."""
-    frame, level = sys._getframe(), 1
+    """Warn at the first line outside this package, which is the one that its user can change.
+
+    A message that was shown for this line already, but for its numbers, has the same cause, and is
+    not shown again; where Python is told to show every warning, or to raise them, it does.
+    """
+    frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in INNER_PACKAGES:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
+        frame = frame.f_back
+    place, line = frame.f_code.co_filename, frame.f_lineno
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    cause = (NUMBERS.sub("#", message), place, line)
+    # Python keeps here what it has shown, under this key, and forgets it all when its filters
+    # change; so the cause is kept here as well.
+    shown = (message, UserWarning, line)
+    if cause in registry:
+        registry[shown] = True
+    module = frame.f_globals.get("__name__") or "<unknown>"
+    warnings.warn_explicit(message, UserWarning, place, line, module, registry)
+    if shown in registry:
+        registry[cause] = True
 
 
 def as_rows(value: Input, name: str, *, columns: int | None = None, of: str = "values") -> ndarray:

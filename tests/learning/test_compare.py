@@ -51,9 +51,11 @@ def test_the_worst_is_found_beyond_its_error(comparison: Comparison) -> None:
 
 
 def test_the_table_can_be_read(comparison: Comparison) -> None:
-    lines = repr(comparison).splitlines()
-    assert len(lines) == 6
-    assert "above the best" in lines[0]
+    title, head, *lines = comparison.summary().splitlines()
+    assert title == f"Comparison of {len(lines)} settings, the best first"
+    assert len(lines) == 4
+    assert "above the best" in head
+    assert "\n" not in repr(comparison)
     assert "±" in lines[-1]
 
 

@@ -167,6 +167,9 @@ class Remembering(AbstractPrior):
         moved = ist.Uniform(0.0, 1.0).step(theta[:1], fraction, key=key)
         return jnp.concatenate([moved, theta[:1]])
 
+    def describe_parameters(self) -> list[str]:
+        return ["from 0 to 1"] * 2
+
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(2), np.ones(2)

@@ -13,7 +13,8 @@ from scipy.special import chdtrc, expit
 
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
-from .finding import Finding, combine_p_values
+from ..summary import AbstractSummarised, Summary, SummaryTable, count, shorten
+from .finding import Finding, combine_p_values, list_grades, tabulate_findings
 from .validation_events import Pairs, select_pairs
 
 #: Bins of equal expected variance, at most: as many as a figure shows well.
@@ -25,7 +26,7 @@ TOLERATED_DIFFERENCE = 0.02
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class CalibrationCurve:
+class CalibrationCurve(AbstractSummarised):
     """Predicted probabilities of θ0 and observed frequencies, one curve for each parameter.
 
     Attributes:
@@ -50,8 +51,26 @@ class CalibrationCurve:
     finding: Finding
 
     def __repr__(self) -> str:
-        """The verdict."""
-        return f"CalibrationCurve({self.finding})"
+        """The largest difference and the verdict, in a line."""
+        worst = int(np.argmax(self.miscalibration))
+        return (
+            f"CalibrationCurve(largest difference {self.miscalibration[worst]:.3f}, in "
+            f"{shorten(self.names[worst])}; {list_grades([self.finding])})"
+        )
+
+    def _summarise(self) -> Summary:
+        away = np.abs(self.observed - self.predicted)
+        columns = {
+            "ordered by": list(self.names),
+            "rms difference": [f"{value:.4f}" for value in self.miscalibration],
+            "largest in a bin": [f"{value:.3f}" for value in np.max(away, axis=1)],
+            "p": [f"{p:.2g}" for p in self.p_values],
+        }
+        title = (
+            f"Calibration of σ(ln r): predicted and observed frequencies in "
+            f"{count(self.predicted.shape[1], 'bin')}"
+        )
+        return Summary(title, (tabulate_findings([self.finding]), SummaryTable(columns)))
 
 
 def calibration(

@@ -18,7 +18,7 @@ from ..inference.observables.reweight import Reweighting
 from ..inputs import Input, as_rows, as_seed, column_names, kind_of, require_finite, require_order
 from ..progress import Advance, progress
 from ..streams import Purpose, Stream
-from ..tables import format_table
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from ..weights import effective_size
 from .boosted_trees import TREES, train_trees
 from .two_samples import Area, area_under_curve, kolmogorov_smirnov
@@ -34,7 +34,7 @@ SMALLEST_P_VALUE = 0.003
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Closure:
+class Closure(AbstractSummarised):
     """How well reweighted and directly simulated events can be distinguished.
 
     Attributes:
@@ -72,21 +72,22 @@ class Closure:
         p_value = self.p_value.min() * len(self.p_value)
         return bool(excess <= ROUNDING and p_value >= SMALLEST_P_VALUE)
 
-    def summary(self) -> str:
-        """The areas, and a line for each observable."""
+    def _summarise(self) -> Summary:
         table = {
-            "observable": self.x_names,
+            "observable": list(self.x_names),
             "distance": [f"{distance:.4f}" for distance in self.distance],
             "p": [f"{p:.2g}" for p in self.p_value],
         }
-        lines = [
+        return Summary(
             f"Closure: {'yes' if self.closes else 'NO'}, from {self.effective_size:,.0f} effective "
             f"reweighted and {self.direct_effective_size:,.0f} direct events",
-            f"  AUC reweighted  {self.auc:.4f} ± {self.auc_error:.4f} (0.5 if the weights are "
-            "right)",
-            f"  AUC before      {self.unweighted_auc:.4f} ± {self.unweighted_auc_error:.4f}",
-        ]
-        return "\n".join([*lines, *(f"  {line}" for line in format_table(table))])
+            (
+                f"  AUC reweighted  {self.auc:.4f} ± {self.auc_error:.4f} (0.5 if the weights are "
+                "right)",
+                f"  AUC before      {self.unweighted_auc:.4f} ± {self.unweighted_auc_error:.4f}",
+                SummaryTable(table, indent=2),
+            ),
+        )
 
     def __str__(self) -> str:
         """The lines of the summary."""

@@ -20,9 +20,17 @@ from ..fingerprint import identify
 from ..inputs import as_count, as_seed, warn_user
 from ..progress import progress
 from ..streams import Purpose, Stream
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from ..weights import effective_size
 from ..world.priors.discrete import Discrete
-from .finding import Finding, combine_p_values, judge_together, uniform_p_value
+from .finding import (
+    Finding,
+    combine_p_values,
+    judge_together,
+    list_grades,
+    tabulate_findings,
+    uniform_p_value,
+)
 from .validation_events import (
     FEWEST_EVENTS,
     ValidationEvents,
@@ -60,7 +68,7 @@ FEWEST_CANDIDATES = 10.0
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Coverage:
+class Coverage(AbstractSummarised):
     """Ranks and coverages; all ranks are uniform on [0, 1] for an exact potential.
 
     Attributes:
@@ -104,8 +112,29 @@ class Coverage:
         return _fraction_below(np.asarray(ranks), self.weight, np.asarray(levels))
 
     def __repr__(self) -> str:
-        """The verdicts."""
-        return "Coverage(" + "; ".join(map(str, self.findings)) + ")"
+        """Coverage at some levels, and the verdicts, in a line."""
+        shown = [i for i, level in enumerate(self.levels) if level in SHOWN_LEVELS]
+        reached = ", ".join(
+            f"{self.expected[i]:.3f} ± {self.error[i]:.3f} at {self.levels[i]:g}" for i in shown
+        )
+        return f"Coverage({reached}; {len(self.ranks):,} events; {list_grades(self.findings)})"
+
+    def _summarise(self) -> Summary:
+        levels = {
+            "credible level": [f"{level:g}" for level in self.levels],
+            "coverage": [f"{value:.3f}" for value in self.expected],
+            "error": [f"{value:.3f}" for value in self.error],
+        }
+        parameters = {"parameter": list(self.names)} | {
+            f"p of {name}": [f"{p:.2g}" for p in values]
+            for name, values in self.p_values.items()
+            if np.shape(values) == (len(self.names),) and name.startswith("SBC")
+        }
+        return Summary(
+            f"Coverage of the posteriors of {len(self.ranks):,} single events, each with "
+            f"{self.effective_candidates:,.0f} effective candidates",
+            (tabulate_findings(self.findings), SummaryTable(levels), SummaryTable(parameters)),
+        )
 
 
 def coverage(

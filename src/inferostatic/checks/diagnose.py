@@ -5,10 +5,10 @@ import dataclasses
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed
-from ..tables import format_table
+from ..summary import AbstractSummarised, Summary
 from .calibration import CalibrationCurve, compute_calibration
 from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
-from .finding import Finding, Grade, judge_together
+from .finding import Finding, Grade, judge_together, tabulate_findings
 from .learned_bias import BiasOverTheta, compute_bias
 from .mean_score import MeanScore, compute_mean_score
 from .pair_identities import PairIdentities, compute_identities
@@ -26,7 +26,7 @@ ADVICE = {
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Diagnosis:
+class Diagnosis(AbstractSummarised):
     """What the checks found; `summary()` is the text, `ist.plots.diagnosis` the figure.
 
     Attributes:
@@ -93,19 +93,11 @@ class Diagnosis:
             )
         return f"No fault found in {len(self.findings)} checks on {self.events:,} events."
 
-    def summary(self) -> str:
-        """A line for each check, and the verdict."""
+    def _summarise(self) -> Summary:
         head = f"Diagnosis on {self.events:,} validation events"
         if self.dropped:
             head += f" ({self.dropped:,} outside the trained region were not used)"
-        table = {
-            "": [finding.grade for finding in self.findings],
-            "check": [finding.name for finding in self.findings],
-            "p": [finding.p_text for finding in self.findings],
-            "what was found": [finding.description for finding in self.findings],
-        }
-        lines = format_table(table, left=("", "check", "what was found"))
-        return "\n".join([head, *lines, self.verdict])
+        return Summary(head, (tabulate_findings(self.findings), self.verdict))
 
     def __str__(self) -> str:
         """The summary."""

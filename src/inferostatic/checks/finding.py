@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
+from ..summary import SummaryTable
+
 #: p-value below which a deviation is taken for real; a diagnosis has seven of them.
 SIGNIFICANT = 1e-3
 #: p-value, times the number of tests, below which a deviation is notable, though not proven: of
@@ -77,6 +79,22 @@ class Finding:
         if self.limited or self.p_value < SMALLEST_SHOWN:
             return f"<{max(self.p_value, SMALLEST_SHOWN):.2g}"
         return f"{self.p_value:.2g}"
+
+
+def tabulate_findings(findings: Sequence[Finding]) -> SummaryTable:
+    """A line for each check."""
+    columns = {
+        "": [finding.grade for finding in findings],
+        "check": [finding.name for finding in findings],
+        "p": [finding.p_text for finding in findings],
+        "what was found": [finding.description for finding in findings],
+    }
+    return SummaryTable(columns, left=("", "check", "what was found"))
+
+
+def list_grades(findings: Sequence[Finding]) -> str:
+    """The verdicts with their p-values, in a line."""
+    return "; ".join(f"{one.name}: {one.grade}, p {one.p_text}" for one in findings)
 
 
 def judge_together(findings: Sequence[Finding]) -> tuple[Finding, ...]:

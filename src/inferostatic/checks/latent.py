@@ -6,13 +6,13 @@ import numpy as np
 
 from ..events.events import Events
 from ..inputs import as_seed, kind_of
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from ..supervision.joint_identities import SUSPICIOUS, Identity, joint_identities
-from ..tables import format_table
 from .finding import combine_p_values, two_sided_p_value
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class LatentCheck:
+class LatentCheck(AbstractSummarised):
     """Means that must vanish if joint scores and ratios are right.
 
     Attributes:
@@ -35,15 +35,14 @@ class LatentCheck:
         """Whether training would accept these events without a warning."""
         return all(abs(one.z) < SUSPICIOUS for one in self.identities)
 
-    def summary(self) -> str:
-        """Every identity with its z, and what would explain it where it is violated."""
+    def _summarise(self) -> Summary:
         table = {
             "identity": [one.name for one in self.identities],
             "z": [f"{one.z:+.2f}" for one in self.identities],
             "": [one.hint if abs(one.z) >= SUSPICIOUS else "" for one in self.identities],
         }
         head = f"Latent information of {self.events:,} events"
-        return "\n".join([head, *format_table(table, left=("identity", ""))])
+        return Summary(head, (SummaryTable(table, left=("identity", "")),))
 
     def __repr__(self) -> str:
         """The verdict and the largest deviation, in a line."""

@@ -13,6 +13,7 @@ from ..estimator.estimator import Estimator
 from ..events.events import Events
 from ..inference.likelihood.learned_bias import CERTAIN, TOLERATED, count_trusted
 from ..learning.measure_bias import measure_bias
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from .validation_events import suppress_repeated_warnings
 
 #: θ of events at which the bias is looked at.
@@ -22,7 +23,7 @@ TOLERATED_PART = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class BiasOverTheta:
+class BiasOverTheta(AbstractSummarised):
     """The bias of estimates from one event, in their standard errors, at θ of validation events.
 
     Attributes:
@@ -66,7 +67,21 @@ class BiasOverTheta:
         )
 
     def __repr__(self) -> str:
+        """How many events may be trusted."""
         return f"BiasOverTheta({self.describe(None)})"
+
+    def _summarise(self) -> Summary:
+        columns = {
+            "parameter": list(self.names),
+            "rms bias": [f"{value:.2g}" for value in np.sqrt(np.mean(self.bias**2, axis=0))],
+            "its error": [f"{value:.2g}" for value in np.sqrt(np.mean(self.error**2, axis=0))],
+            "largest": [f"{value:.2g}" for value in np.max(np.abs(self.bias), axis=0)],
+        }
+        title = (
+            f"Learned bias of the estimate from one event, in its standard errors, at "
+            f"{len(self.theta):,} θ"
+        )
+        return Summary(title, (SummaryTable(columns), self.describe(None)))
 
 
 def compute_bias(estimator: Estimator, events: Events) -> BiasOverTheta | None:

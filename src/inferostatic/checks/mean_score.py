@@ -12,8 +12,9 @@ from scipy.special import chdtrc, chdtri, fdtrc
 
 from ..estimator.estimator import Estimator, ScoreEstimator
 from ..events.events import Events
+from ..summary import AbstractSummarised, Summary, SummaryTable, count
 from ..weights import effective_size
-from .finding import Finding, combine_p_values
+from .finding import Finding, combine_p_values, list_grades, tabulate_findings
 from .validation_events import ValidationEvents, select_events, suppress_repeated_warnings
 
 #: Cells in θ, at most: enough to show where a bias lies, few enough for a table.
@@ -25,7 +26,7 @@ TOLERATED_BIAS = 0.25
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class MeanScore:
+class MeanScore(AbstractSummarised):
     """The mean of the score at the θ each event was made at, in cells of θ; zero if exact.
 
     Attributes:
@@ -54,8 +55,20 @@ class MeanScore:
         return self.mean / self.error
 
     def __repr__(self) -> str:
-        """The verdict."""
-        return f"MeanScore({self.finding})"
+        """The bias and the verdict, in a line."""
+        return (
+            f"MeanScore(bias {self.bias:.3g} standard errors of one event; "
+            f"{count(len(self.theta), 'cell')} of θ; {list_grades([self.finding])})"
+        )
+
+    def _summarise(self) -> Summary:
+        columns = {
+            "parameter": list(self.names),
+            "largest mean": [f"{value:.2g}" for value in np.max(np.abs(self.mean), axis=0)],
+            "largest z": [f"{value:.1f}" for value in np.max(np.abs(self.z), axis=0)],
+        }
+        title = f"Mean score in {count(len(self.theta), 'cell')} of θ, 0 if exact"
+        return Summary(title, (tabulate_findings([self.finding]), SummaryTable(columns)))
 
 
 def mean_score(

@@ -15,8 +15,16 @@ from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from ..inference.arguments import as_weight
 from ..inputs import Input, as_floats, require_finite
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from ..weights import effective_size, mean_and_error
-from .finding import Finding, combine_p_values, judge_together, two_sided_p_value
+from .finding import (
+    Finding,
+    combine_p_values,
+    judge_together,
+    list_grades,
+    tabulate_findings,
+    two_sided_p_value,
+)
 from .validation_events import DISTANCES, Pairs, select_pairs
 
 #: Fraction of the events that the effective number must reach for a mean of r to be a test.
@@ -30,7 +38,7 @@ TOLERATED_MEAN = 0.02
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class PairIdentities:
+class PairIdentities(AbstractSummarised):
     """Identities of ln r for pairs of θ, by distance and, for the first, by parameter.
 
     Attributes:
@@ -55,8 +63,25 @@ class PairIdentities:
     findings: tuple[Finding, ...]
 
     def __repr__(self) -> str:
-        """The verdicts."""
-        return "PairIdentities(" + "; ".join(map(str, self.findings)) + ")"
+        """The mean ratios and the verdicts, in a line."""
+        each = zip(self.distances, self.mean_ratio, self.mean_ratio_error, strict=True)
+        ratios = ", ".join(f"{word} {mean:.4f} ± {error:.4f}" for word, mean, error in each)
+        return f"PairIdentities(mean ratio {ratios}; {list_grades(self.findings)})"
+
+    def _summarise(self) -> Summary:
+        rows = range(len(self.distances))
+        largest = np.max(np.abs(self.difference / self.difference_error), axis=1)
+        columns = {
+            "pairs": list(self.distances),
+            "mean ratio": [
+                f"{self.mean_ratio[i]:.4f} ± {self.mean_ratio_error[i]:.4f}" for i in rows
+            ],
+            "effective": [f"{value:.1%}" for value in self.effective],
+            "tested": ["yes" if adequate else "no" for adequate in self.adequate],
+            "largest z of the difference": [f"{value:.1f}" for value in largest],
+        }
+        title = "Identities of ln r for pairs of θ: the mean ratio is 1 and the difference 0"
+        return Summary(title, (tabulate_findings(self.findings), SummaryTable(columns)))
 
 
 def pair_identities(

@@ -23,11 +23,14 @@ from ..inputs import (
     require_finite,
 )
 from ..streams import Purpose, Stream
+from ..summary import AbstractSummarised, Summary, shorten, tabulate_first
 from ..world.simulator import Simulator, require_simulator
-from .finding import SIGNIFICANT, Finding
+from .finding import SIGNIFICANT, Finding, tabulate_findings
 
 #: Distance of the observed statistics that is tolerated, in standard deviations of replicated ones.
 TOLERATED_DISTANCE = 3.0
+#: Characters of the verdict in a line, at most.
+SHOWN_FINDING = 300
 #: Spread of a statistic that rounding in float64 explains, as a part of its size.
 FLOAT64_ROUNDING = 1e-12
 #: Difference of two statistics that rounding of the data to float32 explains, likewise.
@@ -35,7 +38,7 @@ FLOAT32_ROUNDING = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class PosteriorPredictive:
+class PosteriorPredictive(AbstractSummarised):
     """Statistics of the observed events among those of replicated ones.
 
     Attributes:
@@ -56,7 +59,20 @@ class PosteriorPredictive:
 
     def __repr__(self) -> str:
         """The verdict."""
-        return f"PosteriorPredictive({self.finding})"
+        return f"PosteriorPredictive({shorten(str(self.finding), SHOWN_FINDING)})"
+
+    def _summarise(self) -> Summary:
+        low, middle, high = np.quantile(self.replicated, [0.16, 0.5, 0.84], axis=0)
+        columns = {
+            "statistic": list(self.names),
+            "observed": [f"{value:.4g}" for value in self.observed],
+            "replicated": [f"{value:.4g}" for value in middle],
+            "68% from": [f"{value:.4g}" for value in low],
+            "to": [f"{value:.4g}" for value in high],
+            "p": [f"{p:.2g}" for p in self.p_values],
+        }
+        title = f"Posterior predictive check with {len(self.replicated):,} replicated data sets"
+        return Summary(title, (tabulate_findings([self.finding]), *tabulate_first(columns)))
 
 
 def posterior_predictive(

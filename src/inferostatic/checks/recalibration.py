@@ -10,6 +10,7 @@ from scipy.special import logit
 from ..estimator.estimator import Estimator, RatioEstimator
 from ..events.events import Events
 from ..inputs import Input, as_floats, kind_of
+from ..summary import AbstractSummarised, Summary, SummaryTable, count
 from .validation_events import select_pairs
 
 #: Events for each knot of the map: the error of its logit is then 0.1 where ln r is small.
@@ -20,6 +21,8 @@ FEWEST_KNOTS = 5
 MOST_KNOTS = 100
 #: Distance from 0 and 1 that frequencies keep, so that no logarithm is infinite.
 EDGE = 1e-12
+#: Knots that a summary shows, at most.
+SHOWN_KNOTS = 9
 
 
 class AbstractRecalibrationMethod(abc.ABC):
@@ -52,7 +55,7 @@ class HistogramBins(AbstractRecalibrationMethod):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Recalibration:
+class Recalibration(AbstractSummarised):
     """A map of ln r that makes σ(ln r) agree with frequencies; odd, as ln r is in its two θ.
 
     It corrects ratios on average over the pairs that it was learned from, not a bias that depends
@@ -80,6 +83,15 @@ class Recalibration:
             f"{self.log_ratio[-1]:.3g} becomes {self.recalibrated[0]:.3g} to "
             f"{self.recalibrated[-1]:.3g})"
         )
+
+    def _summarise(self) -> Summary:
+        rows = np.unique(np.linspace(0, len(self.log_ratio) - 1, SHOWN_KNOTS).astype(int))
+        columns = {
+            "ln r": [f"{value:.3g}" for value in self.log_ratio[rows]],
+            "recalibrated": [f"{value:.3g}" for value in self.recalibrated[rows]],
+        }
+        title = f"Recalibration of ln r with {count(len(self.log_ratio), 'knot')}"
+        return Summary(title, (SummaryTable(columns, left=()),))
 
 
 def recalibrate(

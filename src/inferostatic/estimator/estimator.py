@@ -37,6 +37,15 @@ from ..models.members import evaluate, grid, keep_members, mean, standard_deviat
 from ..models.memory_footprint import bytes_of, one_member, vector
 from ..models.potential import AbstractModel, AbstractScoreModel, PotentialModel
 from ..serial import UserObject, describe
+from ..summary import (
+    AbstractSummarised,
+    Summary,
+    count,
+    list_names,
+    shorten,
+    tabulate_facts,
+    tabulate_first,
+)
 from ..world.priors.prior import AbstractPrior
 from .history import HISTORY, REGION, History, Region
 from .measured_mean import MeasuredMean
@@ -44,6 +53,8 @@ from .soundness import require_estimator
 
 #: Fraction of events beyond the training range of some observable that calls for a warning.
 TOLERATED_OUTSIDE = 0.01
+#: Characters of the method's name in a summary, at most.
+SHOWN_METHOD = 200
 
 
 class CapabilityError(AttributeError):
@@ -85,7 +96,7 @@ def broadcast_rows(tables: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class AbstractEstimator:
+class AbstractEstimator(AbstractSummarised):
     """A trained model with everything needed to use, judge, save and continue it.
 
     Attributes:
@@ -165,11 +176,47 @@ class AbstractEstimator:
         return header, arrays
 
     def __repr__(self) -> str:
-        losses = self.history.validation_loss
-        loss = "" if not np.isfinite(losses).any() else f", validation loss {np.nanmin(losses):.4f}"
+        """Columns, method and loss, in a line."""
+        best = self.history.best_loss
+        loss = "" if np.isnan(best) else f", validation loss {best:.4f}"
         return (
-            f"{type(self).__name__}({', '.join(self.x_names)} | {', '.join(self.theta_names)}; "
-            f"{self.method}; {self.members} member{'s' if self.members > 1 else ''}{loss})"
+            f"{type(self).__name__}({list_names(self.x_names)} | {list_names(self.theta_names)}; "
+            f"{self.method}; {count(self.members, 'member')}{loss})"
+        )
+
+    def _summarise(self) -> Summary:
+        leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_inexact_array))
+        weights = sum(leaf.size for leaf in leaves) // self.members
+        history, best = self.history, self.history.best_loss
+        facts = {
+            "offers": _OFFERS[type(self).__name__],
+            "method": shorten(str(self.method), SHOWN_METHOD),
+            "network": f"{type(self.architecture).__name__}, {count(self.members, 'member')} of "
+            f"{weights:,} weights",
+            "training": f"{count(len(history.seconds), 'epoch')} in {history.seconds.sum():.3g} s, "
+            f"stopped: {history.stopped}",
+            "validation loss": "not measured" if np.isnan(best) else f"{best:.5g}",
+            "prior": "unknown, the stored θ" if self.prior is None else repr(self.prior),
+        }
+        parameters = {
+            "parameter": list(self.theta_names),
+            "trained from": [f"{value:.4g}" for value in self.region.theta_low],
+            "to": [f"{value:.4g}" for value in self.region.theta_high],
+        }
+        observables = {
+            "observable": list(self.x_names),
+            "seen from": [f"{value:.4g}" for value in self.region.x_low],
+            "to": [f"{value:.4g}" for value in self.region.x_high],
+        }
+        return Summary(
+            f"{type(self).__name__} of {count(len(self.x_names), 'observable')} and "
+            f"{count(len(self.theta_names), 'parameter')}",
+            (
+                tabulate_facts(facts),
+                *tabulate_first(parameters),
+                *tabulate_first(observables),
+                *(f"! {warning}" for warning in history.warnings),
+            ),
         )
 
     if not TYPE_CHECKING:

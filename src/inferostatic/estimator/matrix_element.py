@@ -47,6 +47,7 @@ from ..models.matrix_element import (
 )
 from ..serial import UserObject, describe
 from ..streams import Purpose, Stream
+from ..summary import AbstractSummarised, Summary, list_names, tabulate_facts, tabulate_first
 from .density import DensityEstimator
 from .estimator import broadcast_rows
 from .soundness import require_matrix_element
@@ -73,7 +74,7 @@ class _Draws:
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class MatrixElement:
+class MatrixElement(AbstractSummarised):
     """A density by the matrix-element method; every answer is a value and its standard error.
 
     The errors are those of the importance sampling. A learned transfer density has an error of its
@@ -169,12 +170,29 @@ class MatrixElement:
         return header, arrays
 
     def __repr__(self) -> str:
+        """Columns and what is integrated over, in a line."""
         transfer = "given" if self.transfer is None else "learned"
         return (
-            f"MatrixElement({', '.join(self.x_names)} | {', '.join(self.theta_names)}; "
+            f"MatrixElement({list_names(self.x_names)} | {list_names(self.theta_names)}; "
             f"{len(self.proposal.x_names)} latent variables, {transfer} transfer, "
             f"{self.method.samples} samples)"
         )
+
+    def _summarise(self) -> Summary:
+        facts = {
+            "observables": list_names(self.x_names),
+            "latent variables": list_names(self.proposal.x_names),
+            "transfer density": "given" if self.transfer is None else repr(self.transfer),
+            "proposal": repr(self.proposal),
+            "draws of each event": f"{self.method.samples:,}",
+        }
+        parameters = {
+            "parameter": list(self.theta_names),
+            "proposal trained from": [f"{value:.4g}" for value in self.theta_low],
+            "to": [f"{value:.4g}" for value in self.theta_high],
+        }
+        title = "Density by the matrix-element method"
+        return Summary(title, (tabulate_facts(facts), *tabulate_first(parameters)))
 
     def _averaged(
         self, of: Callable[..., Estimated], tables: list[np.ndarray], samples: int | None, seed: int

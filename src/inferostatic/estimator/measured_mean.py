@@ -16,6 +16,7 @@ import numpy as np
 
 from ..chunks import spread_rows
 from ..serial import known
+from ..summary import AbstractSummarised, Summary, count
 from ..weights import effective_size
 from .response_model import (
     MeanResponse,
@@ -51,8 +52,8 @@ SIGNIFICANT = 4.0
 
 
 @known
-@dataclasses.dataclass(frozen=True)
-class MeasuredMean:
+@dataclasses.dataclass(frozen=True, repr=False)
+class MeasuredMean(AbstractSummarised):
     """The mean of k values of an event as a function of θ, with its error.
 
     Attributes:
@@ -68,6 +69,14 @@ class MeasuredMean:
     hidden: np.ndarray
     events: float
     first: MeanResponse | None = None
+
+    def __repr__(self) -> str:
+        """Number of values and of events."""
+        return f"MeasuredMean({count(len(self.hidden), 'value')}; {self.events:,.0f} events)"
+
+    def _summarise(self) -> Summary:
+        title = f"Means of {count(len(self.hidden), 'value')} of an event as functions of θ"
+        return Summary(title, (f"measured with {self.events:,.0f} effective events",))
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean at one θ, shape (k,), and the covariance of its error, shape (k, k)."""

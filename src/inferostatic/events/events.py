@@ -25,7 +25,16 @@ from ..inputs import (
     warn_user,
 )
 from ..memory_map import is_mapped, read_rows, require_whole
-from ..weights import require_weights
+from ..summary import (
+    AbstractSummarised,
+    Summary,
+    count,
+    list_names,
+    tabulate_arrays,
+    tabulate_facts,
+    tabulate_first,
+)
+from ..weights import effective_size, require_weights
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 from .latent import Latent, check_latent, freeze
@@ -60,7 +69,7 @@ class AbstractEventSource(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class Events:
+class Events(AbstractSummarised):
     """Events x, the parameters θ they were simulated at, weights and names.
 
     Arrays in memory are copied. Memory-mapped ones, from `np.load(path, mmap_mode="r")` or
@@ -226,15 +235,46 @@ class Events:
         raise TypeError("this is a set of Events, not an array; pass its .x or .theta")
 
     def __repr__(self) -> str:
-        """One line."""
+        """Number, names and prior, in a line."""
         prior = "unknown prior" if self.prior is None else type(self.prior).__name__
-        source = self.__dict__.get("_source")
-        equal = (self.weight == 1).all() if source is None else not source.weighted
-        weighted = "" if equal else ", weighted"
         return (
-            f"Events({len(self):,} event{'' if len(self) == 1 else 's'}, "
-            f"x: {', '.join(self.x_names)}; "
-            f"theta: {', '.join(self.theta_names)}; {prior}{weighted})"
+            f"Events({count(len(self), 'event')}, x: {list_names(self.x_names)}; "
+            f"theta: {list_names(self.theta_names)}; {prior}{', weighted' * self._weighted})"
+        )
+
+    @property
+    def _weighted(self) -> bool:
+        source = self.__dict__.get("_source")
+        return not (self.weight == 1).all() if source is None else bool(source.weighted)
+
+    def _summarise(self) -> Summary:
+        facts = {"prior of theta": "unknown" if self.prior is None else repr(self.prior)}
+        lazy = "_source" in self.__dict__ and "x" not in self.__dict__
+        if lazy or self.mapped:
+            # What lies in a file, perhaps larger than the memory, is not read for a table.
+            where = "not read yet" if lazy else "memory-mapped"
+            facts |= {"observables": list_names(self.x_names), "arrays": where}
+            facts |= {"weights": "of the events' own"} if self._weighted else {}
+            parameters = {"parameter": list(self.theta_names)}
+            return Summary(self._title, (tabulate_facts(facts), *tabulate_first(parameters)))
+        if self._weighted:
+            facts["weights"] = (
+                f"sum {self.weight.sum():.5g}, from {self.weight.min():.4g} to "
+                f"{self.weight.max():.4g}; as good as {effective_size(self.weight):,.0f} equal ones"
+            )
+        if self.latent:
+            facts["latent"] = list_names(self.latent)
+        tables = (
+            *tabulate_arrays("observable", self.x_names, self.x),
+            *tabulate_arrays("parameter", self.theta_names, self.theta),
+        )
+        return Summary(self._title, (tabulate_facts(facts), *tables))
+
+    @property
+    def _title(self) -> str:
+        return (
+            f"{count(len(self), 'event')} of {count(len(self.x_names), 'observable')} and "
+            f"{count(len(self.theta_names), 'parameter')}"
         )
 
     @staticmethod

@@ -11,7 +11,7 @@ from ..learning.centring import Centring, centre_score
 from ..learning.measure_bias import choose_test_rows, measure_on_rows
 from ..learning.training.options import Training
 from ..streams import Purpose, Stream
-from ..tables import format_table
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from ..weights import warn_few_effective
 
 #: Events in each half at least: with fewer, nothing can be seen.
@@ -20,8 +20,8 @@ FEWEST_EVENTS = 200
 STEP = 0.05
 
 
-@dataclasses.dataclass(frozen=True)
-class CentringReport:
+@dataclasses.dataclass(frozen=True, repr=False)
+class CentringReport(AbstractSummarised):
     """How far from centred an estimator was, and is, by events that had no part in it.
 
     Attributes:
@@ -40,8 +40,16 @@ class CentringReport:
     terms: int
     events: int
 
-    def summary(self) -> str:
-        """A table of both measures, before and after."""
+    def __repr__(self) -> str:
+        """Both measures before and after, in a line."""
+        score, ratio = self.mean_score, self.mean_ratio
+        return (
+            f"CentringReport(mean score {score[0]:.4f} to {score[1]:.4f}, mean ratio "
+            f"{ratio[0]:.4f} to {ratio[1]:.4f} ± {self.mean_ratio_error[1]:.4f}; "
+            f"{self.events:,} events)"
+        )
+
+    def _summarise(self) -> Summary:
         names = ["mean score at θ, in units of its spread", "mean ratio of neighbours, 1 if right"]
         columns = {"": names} | {
             when: [f"{score:.4f}", f"{ratio:.4f} ± {error:.4f}"]
@@ -54,7 +62,7 @@ class CentringReport:
             )
         }
         title = f"Centring by {self.events:,} events, {self.terms} terms"
-        return "\n".join([title, *format_table(columns)])
+        return Summary(title, (SummaryTable(columns),))
 
 
 def centre(estimator: Estimator, events: Events, *, seed: int = 0) -> Estimator:

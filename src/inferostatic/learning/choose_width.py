@@ -18,10 +18,10 @@ from ..events.events import Events
 from ..inputs import Input, as_count, as_flag, as_floats, as_seed, kind_of, require_order
 from ..progress import Advance, progress
 from ..streams import Purpose, Stream
+from ..summary import AbstractSummarised, Summary, SummaryTable
 from ..supervision.kernels import AbstractKernel, Delta
 from ..supervision.quadrature import Approximation, KernelSum, draw_standard, kernel_sum, merge
 from ..supervision.supervision import find_prior, refuse_discrete, trusted_region
-from ..tables import format_table
 from ..weights import effective_size
 from ..world.priors.prior import AbstractPrior
 
@@ -50,7 +50,7 @@ KernelFamily = Callable[..., AbstractKernel]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class WidthChoice:
+class WidthChoice(AbstractSummarised):
     """What Kernel Score Estimation would make of each width.
 
     Squared errors are means over the parameters, in your units of the score; where the scales of
@@ -116,8 +116,7 @@ class WidthChoice:
     def _events(self) -> str:
         return f"{self.n:,} {'drawn records' if self.drawn else 'stored events'}"
 
-    def summary(self) -> str:
-        """A table, one line for each width; the recommended one is marked."""
+    def _summarise(self) -> Summary:
         columns = {
             "width": [_text(_as_one(row)) for row in self.widths],
             "squared bias": [
@@ -128,16 +127,14 @@ class WidthChoice:
             "saturated": [f"{s:.2%}" for s in self.saturation],
             "predicted error": [f"{p:.3g}" for p in self.predicted_error],
         }
-        lines = [
+        title = (
             f"{type(self.kernel).__name__} kernel, Kernel Score Estimation from {self._events}; "
             f"mean squares over θ from {_text(_as_one(self.theta_low))} to "
             f"{_text(_as_one(self.theta_high))}"
-        ]
-        table = format_table(columns, left=())
-        table[self.best + 1] += "  <"
-        lines += table
-        lines.append(f"Recommended: {_text(self.recommended)}. {self.remark}".rstrip())
-        return "\n".join(lines)
+        )
+        columns[""] = ["<" if row == self.best else "" for row in range(len(self.widths))]
+        recommended = f"Recommended: {_text(self.recommended)}. {self.remark}".rstrip()
+        return Summary(title, (SummaryTable(columns, left=("",)), recommended))
 
     def __str__(self) -> str:
         return self.summary()

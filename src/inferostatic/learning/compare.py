@@ -23,6 +23,7 @@ from ..models.architecture import AbstractArchitecture, DirectScore
 from ..models.features.features import Automatic
 from ..models.networks.networks import NetworkChoice, parameter_count
 from ..streams import Purpose, Stream
+from ..summary import AbstractSummarised, Summary, SummaryTable, count, shorten
 from ..supervision.records import CandidateSet
 from ..supervision.supervision import supervise_many
 from .arguments import as_architecture, as_method, check_capability
@@ -76,7 +77,7 @@ class Setting:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(AbstractSummarised):
     """The outcome of `compare`, the best setting first.
 
     Attributes:
@@ -103,16 +104,30 @@ class Comparison:
         return self.estimators[0]
 
     def __repr__(self) -> str:
-        width = max(len("setting"), *(len(name) for name in self.names))
-        head = f"{'setting':{width}}      loss  above the best          weights  seconds"
-        lines = [head, "-" * len(head)]
-        for j, name in enumerate(self.names):
-            above = "best" if j == 0 else f"{self.excess[j]:+.5f} ± {self.error[j]:.5f}"
-            lines.append(
-                f"{name:{width}}  {self.loss[j]:8.5f}  {above:20}  {self.parameters[j]:9d}  "
-                f"{self.seconds[j]:7.1f}"
-            )
-        return "\n".join(lines)
+        """The best setting and the next, in a line."""
+        names = [shorten(name) for name in self.names]
+        text = f"best of {count(len(names), 'setting')}: {names[0]}, loss {self.loss[0]:.5f}"
+        if len(names) > 1:
+            text += f"; next {names[1]}, {self.excess[1]:+.5f} ± {self.error[1]:.5f}"
+        return f"Comparison({text})"
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def _summarise(self) -> Summary:
+        rows = range(len(self.names))
+        columns = {
+            "setting": list(self.names),
+            "loss": [f"{loss:.5f}" for loss in self.loss],
+            "above the best": [
+                f"{self.excess[j]:+.5f} ± {self.error[j]:.5f}" if j else "best" for j in rows
+            ],
+            "weights": [f"{number:d}" for number in self.parameters],
+            "seconds": [f"{seconds:.1f}" for seconds in self.seconds],
+        }
+        title = f"Comparison of {count(len(self.names), 'setting')}, the best first"
+        return Summary(title, (SummaryTable(columns),))
 
 
 def compare(

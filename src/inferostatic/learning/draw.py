@@ -6,14 +6,22 @@ import jax
 import numpy as np
 
 from ..inputs import as_count, as_names, as_seed, bad_rows, finite_rows, kind_of, require_float32
+from ..summary import (
+    AbstractSummarised,
+    Summary,
+    count,
+    list_names,
+    tabulate_arrays,
+    tabulate_facts,
+)
 from ..supervision.records import AbstractRecord
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import Simulator, require_simulator
 from .methods import AbstractMethod, Method
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Records:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Records(AbstractSummarised):
     """Supervised examples for `fit`: events, what is asked of each, and by which method."""
 
     x: np.ndarray
@@ -40,6 +48,23 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def __repr__(self) -> str:
+        """Number, names and method, in a line."""
+        return (
+            f"Records({count(len(self), 'record')} for {self.method}, "
+            f"x: {list_names(self.x_names)}; theta: {list_names(self.theta_names)})"
+        )
+
+    def _summarise(self) -> Summary:
+        facts = {
+            "method": str(self.method),
+            "each holds": list_names(vars(self.record)),
+            "prior of theta": repr(self.prior),
+        }
+        observables = tabulate_arrays("observable", self.x_names, self.x)
+        title = f"{count(len(self), 'supervised record')}"
+        return Summary(title, (tabulate_facts(facts), *observables))
 
     def __getitem__(self, rows: slice) -> "Records":
         """A slice of the records."""

@@ -21,6 +21,15 @@ from ...inputs import (
     require_order,
 )
 from ...streams import Purpose, Stream
+from ...summary import (
+    AbstractSummarised,
+    Summary,
+    count,
+    list_names,
+    tabulate_arrays,
+    tabulate_facts,
+    tabulate_first,
+)
 from ...world.priors.prior import AbstractPrior, draw_points
 from ..events import Events
 from .morphing import REACH, Morphing
@@ -32,7 +41,7 @@ REACH_MARGIN = 1.25
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
-class WeightedPool:
+class WeightedPool(AbstractSummarised):
     """Weighted events with weights at several benchmarks.
 
     A part of it, `pool[:1000]` or `pool[rows]`, is a pool too. Draw training and test events from
@@ -106,11 +115,28 @@ class WeightedPool:
         return dataclasses.replace(self, x=self.x[rows], weights=self.weights[rows], nuisance=part)
 
     def __repr__(self) -> str:
-        """One line."""
-        theta = "" if self.theta_names is None else f"; theta: {', '.join(self.theta_names)}"
+        """Number and names, in a line."""
+        theta = "" if self.theta_names is None else f"; theta: {list_names(self.theta_names)}"
         return (
-            f"WeightedPool({len(self):,} events, x: {', '.join(self.x_names)}{theta}; "
-            f"{len(self.weight_names)} weights)"
+            f"WeightedPool({count(len(self), 'event')}, x: {list_names(self.x_names)}{theta}; "
+            f"{count(len(self.weight_names), 'weight')})"
+        )
+
+    def _summarise(self) -> Summary:
+        sums = np.asarray(self.weights, np.float64)
+        weights = {
+            "weight": list(self.weight_names),
+            "sum": [f"{value:.5g}" for value in sums.sum(axis=0)],
+            "negative": [f"{value:.2%}" for value in (sums < 0).mean(axis=0)],
+        }
+        facts = {"parameters": list_names(self.theta_names or ("unknown",))}
+        return Summary(
+            f"{count(len(self), 'event')} with {count(len(self.weight_names), 'weight')} each",
+            (
+                tabulate_facts(facts),
+                *tabulate_arrays("observable", self.x_names, self.x),
+                *tabulate_first(weights),
+            ),
         )
 
     def events(

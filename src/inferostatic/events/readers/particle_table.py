@@ -18,6 +18,7 @@ from ...inputs import (
     column_names,
     require_finite,
 )
+from ...summary import AbstractSummarised, Summary, count, list_names, tabulate_arrays
 
 #: Message about input in which all events are empty.
 NO_PARTICLE = "no event has any particle."
@@ -27,8 +28,8 @@ NO_PARTICLE = "no event has any particle."
 MOST_PARTICLES = 1_000_000
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ParticleTable:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ParticleTable(AbstractSummarised):
     """Events of particles as a matrix with named columns, which `Events` and estimators read.
 
     Attributes:
@@ -42,6 +43,14 @@ class ParticleTable:
     def __len__(self) -> int:
         """Number of events."""
         return len(self.x)
+
+    def __repr__(self) -> str:
+        """Number and columns, in a line."""
+        return f"ParticleTable({count(len(self), 'event')}, {list_names(self.columns)})"
+
+    def _summarise(self) -> Summary:
+        title = f"{count(len(self), 'event')} of particles in {count(len(self.columns), 'column')}"
+        return Summary(title, tabulate_arrays("column", self.columns, self.x))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: ANN401, FBT001
         """The matrix."""

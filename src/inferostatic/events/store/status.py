@@ -3,13 +3,14 @@
 import dataclasses
 from pathlib import Path
 
+from ...summary import AbstractSummarised, Summary, count
 from .cache import count_events, list_numbers
 from .manifest import Manifest
 from .parts import DROPPED, FAILURES, DamagedPart, find_parts, read_notes, read_part
 
 
-@dataclasses.dataclass(frozen=True)
-class StoreStatus:
+@dataclasses.dataclass(frozen=True, repr=False)
+class StoreStatus(AbstractSummarised):
     """The state of a store.
 
     Attributes:
@@ -41,11 +42,25 @@ class StoreStatus:
         """Whether all events are there."""
         return not self.missing and not self.damaged
 
-    def summary(self) -> str:
-        """A few lines."""
+    def __repr__(self) -> str:
+        """How much is there, in a line."""
+        wrong = [
+            f", {count(len(parts), 'part')} {word}"
+            for word, parts in (
+                ("missing", self.missing),
+                ("damaged", self.damaged),
+                ("failed", self.failed),
+            )
+            if parts
+        ]
+        return (
+            f"StoreStatus({str(self.path)!r}: {self.present:,} of {count(self.events, 'event')}"
+            f"{''.join(wrong)})"
+        )
+
+    def _summarise(self) -> Summary:
         there = self.parts - len(self.missing) - len(self.damaged)
         lines = [
-            f"store of {self.name} in {self.path}",
             f"{self.present:,} of {self.events:,} events, in {there:,} of {self.parts:,} parts"
             f"{', all verified' if self.verified and self.complete else ''}",
         ]
@@ -55,7 +70,7 @@ class StoreStatus:
             lines.append(f"missing parts: {list_numbers(self.missing)}")
         lines += [f"damaged part {part}: {reason}" for part, reason in self.damaged.items()]
         lines += [f"failed part {part}: {reason}" for part, reason in self.failed.items()]
-        return "\n".join(lines)
+        return Summary(f"store of {self.name} in {self.path}", tuple(lines))
 
 
 def find_status(folder: Path, manifest: Manifest, *, verify: bool) -> StoreStatus:

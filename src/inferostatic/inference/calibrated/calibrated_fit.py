@@ -22,7 +22,7 @@ from ...estimator.estimator import Estimator, ScoreEstimator
 from ...events.events import Events
 from ...fingerprint import identify
 from ...inputs import Input, as_seed, warn_user
-from ...tables import format_table
+from ...summary import Summary, SummaryTable, list_estimates
 from ...world.simulator import Simulator
 from ..arguments import (
     ONE_SIGMA,
@@ -126,7 +126,18 @@ class CalibratedFit:
         return self._test.trace_outline(pair, bound, self.theta, points)
 
     def summary(self, level: float = ONE_SIGMA) -> str:
-        """A table of the parameters, with the p-value of the fit."""
+        """A table of the parameters, with the p-value of the fit.
+
+        Args:
+            level: of the intervals.
+        """
+        return self._summarise(level).text()
+
+    def _repr_html_(self) -> str:
+        """The summary, in a notebook."""
+        return self._summarise(ONE_SIGMA).html()
+
+    def _summarise(self, level: float) -> Summary:
         columns = {
             "parameter": list(self.names),
             "estimate": [f"{value:.5g}" for value in self.theta],
@@ -135,21 +146,20 @@ class CalibratedFit:
             "simulation": [f"{part:.2f}" for part in self.simulation_fraction],
             "sensitivity": [f"{value:.2f}" for value in self.sensitivity],
         }
-        return "\n".join(
-            [
-                f"Calibrated fit to {self.events:,} events, expectation from {self.simulated:,} "
-                "simulated ones",
-                *format_table(columns),
+        return Summary(
+            f"Calibrated fit to {self.events:,} events, expectation from {self.simulated:,} "
+            "simulated ones",
+            (
+                SummaryTable(columns),
                 "simulation: error by simulated events over the statistical one; sensitivity: "
                 "error of an ideal fit over this one",
                 f"p-value of the observables' means: {self.p_value:.3g}",
-            ]
+            ),
         )
 
     def __repr__(self) -> str:
         """The values with errors."""
-        values = zip(self.names, self.theta, self.errors, strict=True)
-        text = ", ".join(f"{name} = {value:.4g} ± {error:.2g}" for name, value, error in values)
+        text = list_estimates(self.names, self.theta, self.errors)
         return f"CalibratedFit({text}; p = {self.p_value:.2g})"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from ...inputs import Input, as_seed, kind_of, warn_user
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_ranges
 from ..arguments import ONE_SIGMA, Parameter, as_level, as_point, parameter_indices
 from ..lattice import hull as lattice_hull
 from ..lattice import lattice
@@ -31,7 +31,7 @@ CURE = "ist.Neyman(simulator) or ist.calibrated_fit, which hold for any network"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class ConfidenceSet:
+class ConfidenceSet(AbstractSummarised):
     """A test of every point of a grid, and of any other point on request.
 
     Attributes:
@@ -122,8 +122,7 @@ class ConfidenceSet:
         """Whether one point belongs to the set; it is tested itself, without the grid."""
         return self.p_value_at(theta) > 1 - self._level(level)
 
-    def summary(self) -> str:
-        """A table of intervals, and how they were found."""
+    def _summarise(self) -> Summary:
         levels = sorted({self.level, WHOLE_LEVEL})
         each = [self._ends(level) for level in levels]
         columns = {
@@ -134,18 +133,18 @@ class ConfidenceSet:
             columns[f"{level:.4g} {'interval' if len(self.names) == 1 else 'hull'}"] = [
                 f"{low:.5g} to {high:.5g}{'*' * (i in cut)}" for i, (low, high) in enumerate(ends)
             ]
-        lines = format_table(columns)
+        notes = list(self.notes)
         if any(cut for _, cut in each):
-            lines.append("* the set goes on beyond the grid")
-        return "\n".join([*lines, *self.notes])
+            notes.insert(0, "* the set goes on beyond the grid")
+        title = f"Confidence set of {', '.join(self.names)} by {self.method}"
+        return Summary(title, (SummaryTable(columns), *notes))
 
     def __repr__(self) -> str:
         """What the set spans at its level."""
         inside, (ends, _) = self.accepted(), self._ends(self.level)
         said = "no point accepted"
         if inside.any():
-            each = zip(self.names, ends, strict=True)
-            said = ", ".join(f"{name} from {a:.4g} to {b:.4g}" for name, (a, b) in each)
+            said = list_ranges(self.names, ends)
         joint = "" if len(self.names) == 1 else "hull of the joint set: "
         return (
             f"ConfidenceSet({joint}{said}; {int(inside.sum())} of {len(inside)} points accepted at "

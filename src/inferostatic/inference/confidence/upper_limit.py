@@ -14,7 +14,7 @@ from ...inputs import (
 )
 from ...progress import progress
 from ...streams import Purpose
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, SummaryTable, shorten
 from ..arguments import Parameter, as_level, as_point, as_points, parameter_index
 from ..likelihood.learned_bias import LearnedBias
 from ..likelihood.likelihood import Likelihood
@@ -61,7 +61,7 @@ CURE = "ist.CLs(calibration=…), or toys with a simulator, which hold for any n
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class UpperLimit:
+class UpperLimit(AbstractSummarised):
     """Upper limits of one parameter.
 
     Attributes:
@@ -103,21 +103,20 @@ class UpperLimit:
         observed, expected = self._curves(point)
         return float(observed[0]), expected[0]
 
-    def summary(self) -> str:
-        """A table of the limits."""
+    def _summarise(self) -> Summary:
         bands = ["median" if band == 0 else f"{band:+.0f} sigma" for band in BANDS]
         columns = {
             "": ["observed", *(f"expected, {band}" for band in bands)],
             "limit": [f"{limit:.5g}" for limit in (self.observed, *self.expected)],
         }
         head = f"upper limit of {self.name} at {self.level:.4g}, {self.test}, {self.method}"
-        return "\n".join([head, *format_table(columns), *self.notes])
+        return Summary(head, (SummaryTable(columns), *self.notes))
 
     def __repr__(self) -> str:
         """Observed and expected."""
         low, middle, high = self.expected[[1, 2, 3]]
         return (
-            f"UpperLimit({self.name} < {self.observed:.4g} at {self.level:.4g}, expected "
+            f"UpperLimit({shorten(self.name)} < {self.observed:.4g} at {self.level:.4g}, expected "
             f"{middle:.4g} [{low:.4g}, {high:.4g}]; {self.test}, {self.method})"
         )
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from ...summary import AbstractSummarised, Summary, tabulate_facts
 from ..chi_square import chi2_p_value
 from .symmetric_matrices import (
     pack_triangle,
@@ -17,8 +18,8 @@ from .symmetric_matrices import (
 SINGULAR = 1e-9
 
 
-@dataclasses.dataclass(frozen=True)
-class Disagreement:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Disagreement(AbstractSummarised):
     """How far E[ŝŝᵀ] and −E[∇²φ̂] are from each other.
 
     Attributes:
@@ -43,6 +44,14 @@ class Disagreement:
             f"Disagreement({self.relative:.2%} at most; χ² = {self.chi2:.1f} for {self.dof}, "
             f"p = {self.p_value:.2g})"
         )
+
+    def _summarise(self) -> Summary:
+        facts = {
+            "largest difference": f"{self.relative:.2%} of their mean",
+            "χ²": f"{self.chi2:.1f} for {self.dof}",
+            "p-value": f"{self.p_value:.2g}",
+        }
+        return Summary("Two forms of one Fisher information", (tabulate_facts(facts),))
 
 
 def compare_forms(score: np.ndarray, hessian: np.ndarray, covariance: np.ndarray) -> Disagreement:

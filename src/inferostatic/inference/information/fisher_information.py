@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inputs import FLOAT32_MAX, Input, as_count, as_floats, as_number, rounded
-from ...tables import format_table
+from ...summary import Summary, SummaryTable, list_parts, shorten
 from ...weights import mean_and_error
 from ..arguments import ONE_SIGMA, Parameter, as_level, parameter_index, parameter_indices
 from .disagreement import SINGULAR, Disagreement, compare_forms
@@ -206,6 +206,13 @@ class FisherInformation:
         Args:
             n_events: of the experiment whose errors are shown.
         """
+        return self._summarise(n_events).text()
+
+    def _repr_html_(self) -> str:
+        """The summary for one event, in a notebook."""
+        return self._summarise(1).html()
+
+    def _summarise(self, n_events: float) -> Summary:
         bound, sandwich = self.bound(n_events), self.sandwich(n_events)
         known = np.sqrt(1 / np.diag(self.score_information) / n_events)
 
@@ -226,11 +233,12 @@ class FisherInformation:
             f"in {TOP:.0%}": [f"{self.concentration(i):.0%}" for i in rows],
         }
         found = self.disagreement
-        lines = [
+        title = (
             f"Fisher information of one event, from {len(self.scores):,} events "
             f"({self.n_effective:,.0f} effectively); standard errors of {n_events:,g} "
-            f"event{'' if n_events == 1 else 's'}",
-            *format_table(columns),
+            f"event{'' if n_events == 1 else 's'}"
+        )
+        lines = [
             f"The two forms differ by at most {found.relative:.2%} (χ² = {found.chi2:.1f} for "
             f"{found.dof}, p = {found.p_value:.2g})"
             + (": more than chance; prefer the sandwich." if found.p_value < DOUBTFUL else "."),
@@ -239,7 +247,7 @@ class FisherInformation:
             lines.append(f"Seen as a statistic, whose mean was simulated: {self.response!r}.")
         if self.remark:
             lines.append(f"∇²φ̂ is from differences of the mean score: {self.remark}.")
-        return "\n".join(lines)
+        return Summary(title, (SummaryTable(columns), *lines))
 
     def __str__(self) -> str:
         """The table."""
@@ -248,7 +256,7 @@ class FisherInformation:
     def __repr__(self) -> str:
         """Errors of one event, in a line."""
         known = zip(self.names, self.theta, np.diag(self.score_information), strict=True)
-        text = ", ".join(f"{name} = {value:.4g}: {own:.4g}" for name, value, own in known)
+        text = list_parts(f"{shorten(name)} = {value:.4g}: {own:.4g}" for name, value, own in known)
         return (
             f"FisherInformation({text}; {len(self.scores):,} events; forms differ by "
             f"{self.disagreement.relative:.2%})"

@@ -17,6 +17,7 @@ from ...events.simulate import simulate_at
 from ...inputs import Input, as_count, as_seed, kind_of
 from ...progress import progress
 from ...streams import Purpose, Stream
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_parts, shorten
 from ...world.simulator import Simulator, require_simulator
 from ..arguments import as_events, as_trained_point
 
@@ -28,7 +29,7 @@ REACH = 0.5
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class ScoreResponse:
+class ScoreResponse(AbstractSummarised):
     """How the mean of the learned score at one θ responds to the θ of the events.
 
     Attributes:
@@ -53,8 +54,22 @@ class ScoreResponse:
         """The diagonal of the information."""
         values, errors = np.diag(self.information), np.diag(self.information_error)
         rows = zip(self.names, values, errors, strict=True)
-        text = ", ".join(f"{name}: {value:.4g} ± {error:.1g}" for name, value, error in rows)
+        text = list_parts(
+            f"{shorten(name)}: {value:.4g} ± {error:.1g}" for name, value, error in rows
+        )
         return f"ScoreResponse(information of one event {text}; {self.events:,} events)"
+
+    def _summarise(self) -> Summary:
+        pairs = zip(np.diag(self.information), np.diag(self.information_error), strict=True)
+        columns = {
+            "parameter": list(self.names),
+            "θ": [f"{value:.4g}" for value in self.theta],
+            "information": [f"{value:.4g} ± {error:.1g}" for value, error in pairs],
+            "slope of the mean": [f"{value:.4g}" for value in np.diag(self.jacobian)],
+            "variance": [f"{value:.4g}" for value in np.diag(self.covariance)],
+        }
+        title = f"Response of the mean score of one event, from {self.events:,} simulated events"
+        return Summary(title, (SummaryTable(columns),))
 
 
 def score_response(

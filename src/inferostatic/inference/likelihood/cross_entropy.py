@@ -17,14 +17,14 @@ from scipy import special
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...events.events import Events
 from ...inputs import Input, as_flag, kind_of, require_order
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_estimates
 from ...weights import warn_few_effective
 from ..arguments import ONE_SIGMA, as_events, as_level, as_point
 from ..chi_square import chi2_quantile
 from .event_sum import EventTerms
 from .learned_bias import LearnedBias
 from .likelihood import Likelihood, build_likelihood
-from .maximum_likelihood import CURE, format_estimates
+from .maximum_likelihood import CURE
 from .minuit import Problem, load_iminuit
 from .observed_check import judge_result
 
@@ -33,7 +33,7 @@ HESSIAN_STEP = 0.02
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class CrossEntropyFit:
+class CrossEntropyFit(AbstractSummarised):
     """The result of a cross-entropy fit.
 
     Attributes:
@@ -72,11 +72,10 @@ class CrossEntropyFit:
 
     def __repr__(self) -> str:
         """The values with errors."""
-        text = format_estimates(self.names, self.theta, self.errors)
+        text = list_estimates(self.names, self.theta, self.errors)
         return f"CrossEntropyFit({text}{'' if self.valid else '; NOT CONVERGED'})"
 
-    def summary(self) -> str:
-        """A table of the estimates and of what their errors are made of."""
+    def _summarise(self) -> Summary:
         part = self.errors * np.sqrt(self.reference_share)
         each = zip(part, self.errors, strict=True)
         columns = {
@@ -85,9 +84,9 @@ class CrossEntropyFit:
             "error": [f"{error:.3g}" if error else "fixed" for error in self.errors],
             "of it by reference events": [f"{p:.3g}" if e else "" for p, e in each],
         }
-        lines = [f"cross-entropy fit: {self.message}", *format_table(columns)]
-        lines.append(f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)")
-        return "\n".join([*lines, *self.notes])
+        loss = f"cross entropy {self.loss:.6g} (2 ln 2 = 1.38629)"
+        title = f"cross-entropy fit: {self.message}"
+        return Summary(title, (SummaryTable(columns), loss, *self.notes))
 
 
 class CrossEntropy:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...inputs import warn_user
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_parts, shorten
 from ...weights import effective_size
 from .likelihood import Likelihood
 
@@ -22,7 +23,7 @@ CERTAIN = 2.0
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class LearnedBias:
+class LearnedBias(AbstractSummarised):
     """The bias of an estimate in units of its standard error, with the error of the bias itself.
 
     Attributes:
@@ -94,8 +95,20 @@ class LearnedBias:
     def __repr__(self) -> str:
         """Bias and error of each parameter."""
         each = zip(self.names, self.bias, self.error, strict=True)
-        text = ", ".join(f"{name} {bias:+.2g} ± {error:.2g}" for name, bias, error in each)
+        text = list_parts(
+            f"{shorten(name)} {bias:+.2g} ± {error:.2g}" for name, bias, error in each
+        )
         return f"LearnedBias({text} standard errors; {self.verdict})"
+
+    def _summarise(self) -> Summary:
+        columns = {
+            "parameter": list(self.names),
+            "shift": [f"{value:+.3g}" for value in self.shift],
+            "in standard errors": [f"{value:+.2f}" for value in self.bias],
+            "error of that": [f"{value:.2f}" for value in self.error],
+        }
+        title = f"Learned bias of an estimate from {self.observed:,.4g} observed events"
+        return Summary(title, (SummaryTable(columns), self.describe()))
 
 
 def count_trusted(size: float) -> int:

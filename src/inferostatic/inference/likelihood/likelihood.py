@@ -17,6 +17,7 @@ import numpy as np
 
 from ...estimator.estimator import AbstractEstimator, Estimator
 from ...inputs import Input, as_floats, as_rows, column_names, require_finite, require_order
+from ...summary import AbstractSummarised, Summary, SummaryTable, count, list_names
 from ...weights import effective_size
 from ..arguments import (
     as_estimators,
@@ -39,7 +40,7 @@ Estimators = Estimator | Sequence[Estimator]
 Pairs = Mapping[str, tuple[float, float]]
 
 
-class Likelihood:
+class Likelihood(AbstractSummarised):
     """The likelihood of a data set: estimator, events, rate, constraints, fixed parameters, bounds.
 
     Args:
@@ -274,7 +275,17 @@ class Likelihood:
     def __repr__(self) -> str:
         """Data and parameters, in a line."""
         free = [name for name, is_free in zip(self.names, self.free, strict=True) if is_free]
-        return f"Likelihood({', '.join(free)}; {'; '.join(self.describe())})"
+        return f"Likelihood({list_names(free)}; {'; '.join(self.describe())})"
+
+    def _summarise(self) -> Summary:
+        columns = {
+            "parameter": list(self.names),
+            "from": [f"{value:.5g}" for value in self.low],
+            "to": [f"{value:.5g}" for value in self.high],
+            "": ["" if is_free else "fixed" for is_free in self.free],
+        }
+        title = f"Likelihood of {count(len(self.names), 'parameter')}"
+        return Summary(title, (SummaryTable(columns), *self.describe()))
 
     @property
     def region(self) -> tuple[np.ndarray, np.ndarray]:

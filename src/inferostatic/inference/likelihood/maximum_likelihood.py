@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...inputs import Input, as_count, as_flag
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_estimates
 from ..arguments import ONE_SIGMA, Parameter, as_level
 from ..tables.likelihood_table import LikelihoodTable, table_pays, tabulate_likelihood
 from .float64 import float64
@@ -30,7 +30,7 @@ CURE = "ist.calibrated_fit, whose intervals hold for any network, or train on mo
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class MaximumLikelihood:
+class MaximumLikelihood(AbstractSummarised):
     """The result of a fit.
 
     Attributes:
@@ -105,11 +105,10 @@ class MaximumLikelihood:
 
     def __repr__(self) -> str:
         """The values with errors."""
-        text = format_estimates(self.names, self.theta, self.errors)
+        text = list_estimates(self.names, self.theta, self.errors)
         return f"MaximumLikelihood({text}{'' if self.valid else '; NOT CONVERGED'})"
 
-    def summary(self) -> str:
-        """A table of the estimates, their errors and correlations, and what went into the fit."""
+    def _summarise(self) -> Summary:
         fitted = self.errors != 0
 
         def cells(values: np.ndarray, form: str = ".3g") -> list[str]:
@@ -125,7 +124,7 @@ class MaximumLikelihood:
             columns["sandwich"] = cells(np.sqrt(np.diag(self.sandwich)))
         if self.minos is not None:
             columns |= {"minos −": cells(self.minos[:, 0]), "minos +": cells(self.minos[:, 1])}
-        lines = [f"maximum likelihood: {self.message}", *format_table(columns)]
+        parts: list[str | SummaryTable] = [SummaryTable(columns)]
         free = np.flatnonzero(fitted)
         if len(free) > 1:
             errors = self.errors[free]
@@ -135,17 +134,9 @@ class MaximumLikelihood:
                 name: [f"{c:.2f}" for c in column]
                 for name, column in zip(names, correlation.T, strict=True)
             }
-            lines += format_table(table)
-        lines.append(f"ln L = {self.log_likelihood:.6g}, up to a constant")
-        return "\n".join([*lines, *self.notes])
-
-
-def format_estimates(names: tuple[str, ...], theta: np.ndarray, errors: np.ndarray) -> str:
-    """Values with errors, in a line."""
-    return ", ".join(
-        f"{name} = {value:.4g} {f'± {error:.2g}' if error != 0 else '(fixed)'}"
-        for name, value, error in zip(names, theta, errors, strict=True)
-    )
+            parts.append(SummaryTable(table))
+        parts.append(f"ln L = {self.log_likelihood:.6g}, up to a constant")
+        return Summary(f"maximum likelihood: {self.message}", (*parts, *self.notes))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

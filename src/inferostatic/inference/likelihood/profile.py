@@ -12,6 +12,7 @@ import numpy as np
 
 from ...inputs import Input, as_floats, warn_user
 from ...progress import progress
+from ...summary import AbstractSummarised, Summary, shorten, tabulate_first
 from ..arguments import Parameter, parameter_index
 from ..chi_square import chi2_quantile
 from .minuit import AbstractObjective, NotConverged, Problem
@@ -31,7 +32,7 @@ MOST_CORRECTION = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Profile:
+class Profile(AbstractSummarised):
     """A scan of the profile likelihood of one parameter.
 
     Attributes:
@@ -50,9 +51,16 @@ class Profile:
         """The range scanned."""
         low, high = self.values.min(), self.values.max()
         return (
-            f"Profile({self.name} at {len(self.values)} values from {low:.4g} to {high:.4g}; "
-            f"smallest −2 ln λ {self.q.min():.3g})"
+            f"Profile({shorten(self.name)} at {len(self.values)} values from {low:.4g} to "
+            f"{high:.4g}; smallest −2 ln λ {self.q.min():.3g})"
         )
+
+    def _summarise(self) -> Summary:
+        columns = {
+            self.name: [f"{value:.5g}" for value in self.values],
+            "−2 ln λ": [f"{value:.4g}" for value in self.q],
+        }
+        return Summary(f"Profile likelihood of {self.name}", tabulate_first(columns, left=()))
 
 
 def variance_ratio(one: np.ndarray, other: np.ndarray, indices: list[int]) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inputs import Input, as_count, as_number, as_rows, require_finite
+from ...summary import AbstractSummarised, Summary, list_parts, tabulate_first
 from ..arguments import as_weight
 
 #: A sample to be binned: values, shape (n, k), and weights, shape (n,).
@@ -19,7 +20,7 @@ Sample = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Bins:
+class Bins(AbstractSummarised):
     """Bins of one column, or of several: slices of the first, with bins of the others in each.
 
     Attributes:
@@ -61,9 +62,14 @@ class Bins:
         plural = "s" if self.columns > 1 else ""
         return f"Bins({len(self)} bins of {self.columns} column{plural})"
 
+    def _summarise(self) -> Summary:
+        edges = list_parts(f"{edge:.4g}" for edge in self.inner_edges)
+        within = f", each with bins of {self.columns - 1} more" if self.slices else ""
+        return Summary(repr(self), (f"edges of the first column: {edges or 'none'}{within}",))
+
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Histogram:
+class Histogram(AbstractSummarised):
     """Sums of weights and of their squares in bins.
 
     Attributes:
@@ -93,6 +99,14 @@ class Histogram:
             f"Histogram({len(self.values)} bins, sum {self.values.sum():.5g}, largest relative "
             f"error {np.max(np.abs(self.relative_errors)):.2g})"
         )
+
+    def _summarise(self) -> Summary:
+        columns = {
+            "bin": [f"{number}" for number in range(len(self.values))],
+            "sum of weights": [f"{value:.5g}" for value in self.values],
+            "error": [f"{value:.2g}" for value in np.sqrt(self.variances)],
+        }
+        return Summary(repr(self), tabulate_first(columns))
 
 
 def fill_histogram(bins: Bins, values: Input, weight: Input | None = None) -> Histogram:

@@ -14,13 +14,22 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, ScoreEstimator
 from ...inputs import Input, as_floats, kind_of, require_finite
+from ...summary import (
+    AbstractSummarised,
+    Summary,
+    SummaryTable,
+    count,
+    list_names,
+    list_parts,
+    shorten,
+)
 from ..arguments import as_trained_point, as_weight, parameter_index
 from ..information.fisher_information import FisherInformation
 from .histograms import Bins, Histogram, choose_bins, fill_histogram
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Observable:
+class Observable(AbstractSummarised):
     """The score at θ_ref, projected: a function of events that is optimal near θ_ref.
 
     Call it with events, shape (n, D), to get its values, shape (n, k).
@@ -103,8 +112,20 @@ class Observable:
     def __repr__(self) -> str:
         """Which columns, and where."""
         values = zip(self.estimator.theta_names, self.theta_ref, strict=True)
-        point = ", ".join(f"{name} = {value:.4g}" for name, value in values)
-        return f"Observable({', '.join(self.names)} at {point})"
+        point = list_parts(f"{shorten(name)} = {value:.4g}" for name, value in values)
+        return f"Observable({list_names(self.names)} at {point})"
+
+    def _summarise(self) -> Summary:
+        parameters = self.estimator.theta_names
+        columns = {
+            "parameter": list(parameters),
+            "reference": [f"{value:.4g}" for value in self.theta_ref],
+        }
+        for name, row in zip(self.names, self.projection, strict=True):
+            columns[f"{name} ×"] = [f"{value:.4g}" for value in row]
+        title = f"Observable of {count(len(self.names), 'column')}: {list_names(self.names)}"
+        note = "a column is the sum of score components, each times its number"
+        return Summary(title, (SummaryTable(columns), note))
 
 
 def observable(

@@ -21,7 +21,7 @@ import numpy as np
 from ...events.events import Events
 from ...inputs import Input, as_floats, as_number, as_path, call_function, kind_of
 from ...packages import import_package
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_names
 from ..arguments import ONE_SIGMA, as_level, as_observed, values_by_name
 from ..chi_square import chi2_quantile
 from ..likelihood.constraints import read_constraints
@@ -77,7 +77,7 @@ class UncertainRate:
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class PyhfWorkspace:
+class PyhfWorkspace(AbstractSummarised):
     """A workspace with what is needed to read its parameters as θ.
 
     Attributes:
@@ -169,11 +169,10 @@ class PyhfWorkspace:
         """Its size and parameters."""
         return (
             f"PyhfWorkspace({len(self.templates.nominal.bins)} bins, {self.expected:.5g} expected "
-            f"events; {self.poi} of interest, parameters {', '.join(self.templates.directions)})"
+            f"events; {self.poi} of interest, parameters {list_names(self.templates.directions)})"
         )
 
-    def summary(self) -> str:
-        """A table of the parameters: scale, validity, loss by binning and noise of templates."""
+    def _summarise(self) -> Summary:
         names, made = list(self.unit), self.templates
         columns = {
             "parameter": names,
@@ -184,9 +183,8 @@ class PyhfWorkspace:
             "kept by bins": [f"{made.kept[name]:.1%}" for name in names],
             "noise": [f"{made.noise[name]:.1%}" for name in names],
         }
-        lines = [repr(self), *format_table(columns)]
-        lines.append("θ = reference + α × unit; interpolation code4p (pyhf's default) is assumed")
-        return "\n".join(lines)
+        note = "θ = reference + α × unit; interpolation code4p (pyhf's default) is assumed"
+        return Summary(repr(self), (SummaryTable(columns), note))
 
 
 def to_pyhf(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...estimator.estimator import Estimator, RatioEstimator
 from ...inputs import Input, as_flag, kind_of, warn_user
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, tabulate_facts
 from ...weights import effective_size
 from ..arguments import as_events, as_weight
 from .pareto_tail import find_tail_index
@@ -46,7 +46,7 @@ class FarReweighting(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Reweighting:
+class Reweighting(AbstractSummarised):
     """Events at one θ with weights that make them events of another.
 
     Attributes:
@@ -91,8 +91,7 @@ class Reweighting:
         """The weights scaled to the sum of the input weights, shape (n,)."""
         return self.weight * (self.input_weight.sum() / self.weight.sum())
 
-    def summary(self) -> str:
-        """What the weights are worth, line by line."""
+    def _summarise(self) -> Summary:
         worst = int(np.argmax(self.edge_share))
         rows = {
             "effective sample size": f"{self.effective_size:,.0f} of "
@@ -105,8 +104,8 @@ class Reweighting:
             f"{self.x_names[worst]}",
         }
         title = f"{len(self.weight):,} events reweighted"
-        table = format_table({title: list(rows), "": list(rows.values())}, left=(title, ""))
-        return "\n".join([*table, *(f"! {remark}" for remark in self.remarks)])
+        remarks = (f"! {remark}" for remark in self.remarks)
+        return Summary(title, (tabulate_facts(rows), *remarks))
 
     def __str__(self) -> str:
         """The lines of the summary."""

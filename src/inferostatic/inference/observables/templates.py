@@ -13,6 +13,7 @@ import numpy as np
 
 from ...events.events import Events
 from ...inputs import as_count, as_flag, as_number, as_text, kind_of, warn_user
+from ...summary import AbstractSummarised, Summary, SummaryTable, count, list_parts, shorten
 from ..information.symmetric_matrices import relative_eigenvalues
 from .histograms import Bins, Histogram, Sample, choose_bins, fill_histogram
 from .observable import Observable
@@ -90,7 +91,7 @@ def as_templates(templates: Any) -> Templates:  # noqa: ANN401
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class TemplateHistograms:
+class TemplateHistograms(AbstractSummarised):
     """Histograms of unit sum at θ_ref and at shifts along directions.
 
     Attributes:
@@ -114,6 +115,24 @@ class TemplateHistograms:
     high: Mapping[str, Histogram]
     noise: Mapping[str, float]
     kept: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        """Bins and directions, in a line."""
+        bins = count(len(self.nominal.values), "bin")
+        shifts = list_parts(f"{shorten(name)} ± {self.shift[name]:.3g}" for name in self.directions)
+        return f"TemplateHistograms({bins}; {shifts})"
+
+    def _summarise(self) -> Summary:
+        names = list(self.directions)
+        columns = {
+            "direction": names,
+            "shift": [f"{self.shift[name]:.3g}" for name in names],
+            "expected error": [f"{self.error[name]:.3g}" for name in names],
+            "kept by bins": [f"{self.kept[name]:.1%}" for name in names],
+            "noise": [f"{self.noise[name]:.1%}" for name in names],
+        }
+        title = f"Templates in {count(len(self.nominal.values), 'bin')}"
+        return Summary(title, (SummaryTable(columns),))
 
 
 def make_templates(

@@ -13,7 +13,7 @@ import numpy as np
 from ...bounds import within
 from ...inputs import as_seed, kind_of, rounded, warn_user
 from ...serial import describe
-from ...tables import format_table
+from ...summary import AbstractSummarised, Summary, SummaryTable, list_estimates
 from ...weights import effective_size
 from ...world.priors.discrete import Discrete
 from ...world.priors.prior import AbstractPrior
@@ -37,7 +37,7 @@ CURE = "ist.calibrated_fit for many events, or train on more"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Posterior:
+class Posterior(AbstractSummarised):
     """Samples of a posterior, with moments and intervals.
 
     Attributes:
@@ -83,8 +83,7 @@ class Posterior:
                 ends[index] = self.grid.quantile(axis, tails)
         return ends
 
-    def summary(self) -> str:
-        """A table of the parameters, and what is to be said about the sampling."""
+    def _summarise(self) -> Summary:
         how = self.sampling
         ends = [f"{low:.4g} to {high:.4g}" for low, high in self.interval()]
         columns = {
@@ -95,12 +94,11 @@ class Posterior:
             "R-hat": ["-" if np.isnan(value) else f"{value:.3f}" for value in how.r_hat],
             "ESS": ["-" if np.isnan(value) else f"{value:.0f}" for value in how.ess],
         }
-        return "\n".join([repr(self), *format_table(columns), *how.remarks, *self.notes])
+        return Summary(repr(self), (SummaryTable(columns), *how.remarks, *self.notes))
 
     def __repr__(self) -> str:
         """Mean and standard deviation of each parameter."""
-        values = zip(self.names, self.mean, self.std, strict=True)
-        text = ", ".join(f"{name} = {mean:.4g} ± {std:.2g}" for name, mean, std in values)
+        text = list_estimates(self.names, self.mean, self.std)
         count = f"{self.events} event{'s' if self.events > 1 else ''}"
         how = f"{len(self.samples)} samples by {self.sampling.method}"
         return f"Posterior({text}; {count}; {how})"

@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 from ...inputs import Input, as_names, kind_of, require_finite, rounded
 from ...serial import Absent, known
 from ...streams import Purpose, Stream
-from .prior import AbstractPrior, Number, Theta, check_order, read_vectors
+from .prior import AbstractPrior, Number, Theta, check_order, format_edges, read_vectors
 
 #: Draws used to learn centre and scale of a user-supplied prior.
 SCALE_DRAWS = 4096
@@ -85,6 +85,10 @@ class CustomPrior(AbstractPrior):
         proposal = theta + fraction * self.scale * noise
         log_odds = self.log_density(proposal) - self.log_density(theta)
         return jnp.where(jnp.log(jax.random.uniform(accept)) < log_odds, proposal, theta)
+
+    def describe_parameters(self) -> list[str]:
+        """The edges given."""
+        return format_edges(*self.support)
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:

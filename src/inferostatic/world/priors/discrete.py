@@ -11,7 +11,8 @@ from jaxtyping import PRNGKeyArray
 
 from ...inputs import Input, as_floats, as_names, bad_rows, require_finite
 from ...serial import known
-from .prior import AbstractPrior, Number, Theta
+from ...summary import count
+from .prior import AbstractPrior, Number, Theta, format_edges
 
 
 @known
@@ -76,6 +77,11 @@ class Discrete(AbstractPrior):
         """An independent draw, reversible for any set of points."""
         del theta, fraction
         return self.draw(key=key)
+
+    def describe_parameters(self) -> list[str]:
+        """Ranges and number of the points."""
+        points = count(len(self.points), "point")
+        return [f"{edges} at {points}" for edges in format_edges(*self.support)]
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:

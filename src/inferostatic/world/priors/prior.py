@@ -27,8 +27,18 @@ from ...inputs import (
     column_names,
     require_order,
 )
+from ...plain_method import plain_method
 from ...serial import known
 from ...streams import Purpose, Stream
+from ...summary import (
+    AbstractSummarised,
+    Summary,
+    count,
+    list_names,
+    list_parts,
+    shorten,
+    tabulate_first,
+)
 
 #: One θ, in JAX.
 Theta = Float[Array, " theta_dim"]
@@ -38,7 +48,7 @@ Number = Float[Array, ""]
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-class AbstractPrior(eqx.Module):
+class AbstractPrior(AbstractSummarised, eqx.Module):
     """A distribution of θ that can be drawn from and whose density is known."""
 
     names: eqx.AbstractVar[tuple[str, ...]]
@@ -65,21 +75,55 @@ class AbstractPrior(eqx.Module):
     def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each component, by which models standardise θ."""
 
+    @abc.abstractmethod
+    def describe_parameters(self) -> list[str]:
+        """The distribution of each parameter in words and numbers, such as "from 0 to 1"."""
+
     @property
     def dim(self) -> int:
         """Number of parameters."""
         return len(self.names)
 
+    def __repr__(self) -> str:
+        """The distribution of each parameter; only the names where it is traced by JAX."""
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+            return f"{type(self).__name__}({list_names(self.names)})"
+        each = zip(self.names, self.describe_parameters(), strict=True)
+        text = list_parts(f"{shorten(name)} {described}" for name, described in each)
+        return f"{type(self).__name__}({text})"
+
+    def _summarise(self) -> Summary:
+        centre, scale = self.centre_and_scale
+        columns = {
+            "parameter": list(self.names),
+            "distribution": self.describe_parameters(),
+            "mean": [f"{value:.4g}" for value in centre],
+            "standard deviation": [f"{value:.4g}" for value in scale],
+        }
+        kind = type(self).__name__.removesuffix("Prior")
+        title = f"{kind} prior of {count(self.dim, 'parameter')}"
+        return Summary(title, tabulate_first(columns, left=("parameter", "distribution")))
+
+    @plain_method
     def sample(self, n: int, *, seed: int) -> np.ndarray:
         """`n` parameter points, shape (n, d).
+
+        Args:
+            n: how many.
+            seed: of the random numbers, an int; the same seed gives the same points.
 
         >>> Uniform([0.0, 1.0], [1.0, 3.0]).sample(2, seed=1).round(3).tolist()
         [[0.148, 2.062], [0.031, 2.587]]
         """
         return draw_points(self, as_count(n, "n"), Stream(as_seed(seed), Purpose.SAMPLE_PRIOR))
 
+    @plain_method
     def log_prob(self, theta: Input) -> np.ndarray:
-        """ln π(θ) of one θ with shape (d,), or of many with shape (n, d)."""
+        """ln π(θ), −inf outside the support.
+
+        Args:
+            theta: one θ of shape (d,), or many of shape (n, d).
+        """
         require_order(column_names(theta), self.names, "theta")
         theta = as_floats(theta, "theta")
         of = f"parameters ({', '.join(self.names)})"
@@ -92,6 +136,7 @@ class AbstractPrior(eqx.Module):
         values = np.asarray(_log_density_many(self, points), np.float64)
         return values.reshape(theta.shape[:-1])
 
+    @plain_method
     def contains(self, theta: np.ndarray) -> np.ndarray:
         """Which rows lie within the edges of the support (closed, to float32 rounding)."""
         low, high = self.support
@@ -155,7 +200,10 @@ def read_vectors(**values: Input) -> list[np.ndarray]:
 class Uniform(AbstractPrior):
     """Uniform on the box [low, high).
 
-    >>> Uniform([0.5, 0.5], [5, 5], names=["a", "b"]).log_prob([1.0, 1.0]).round(4).item()
+    >>> prior = Uniform([0.5, 0.5], [5, 5], names=["a", "b"])
+    >>> prior
+    Uniform(a from 0.5 to 5, b from 0.5 to 5)
+    >>> prior.log_prob([1.0, 1.0]).round(4).item()
     -3.0082
     """
 
@@ -194,6 +242,10 @@ class Uniform(AbstractPrior):
         t = jax.random.uniform(key, theta.shape, minval=-1.0, maxval=1.0)
         low, high = jnp.asarray(self.low), jnp.asarray(self.high)
         return reflect(theta + t * fraction * (high - low), low, high)
+
+    def describe_parameters(self) -> list[str]:
+        """The edges of the box."""
+        return format_edges(self.low, self.high)
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
@@ -236,6 +288,10 @@ class Normal(AbstractPrior):
         mean, std = jnp.asarray(self.mean), jnp.asarray(self.std)
         return mean + correlation * (theta - mean) + fraction * std * noise
 
+    def describe_parameters(self) -> list[str]:
+        """Means and standard deviations."""
+        return format_normal(self.mean, self.std)
+
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """The whole line."""
@@ -246,6 +302,16 @@ class Normal(AbstractPrior):
     def centre_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation."""
         return np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
+
+
+def format_edges(low: np.ndarray, high: np.ndarray) -> list[str]:
+    """Ranges, one for each parameter."""
+    return [f"from {a:.6g} to {b:.6g}" for a, b in zip(low, high, strict=True)]
+
+
+def format_normal(mean: np.ndarray, std: np.ndarray) -> list[str]:
+    """Means and standard deviations, one for each parameter."""
+    return [f"= {a:.6g} ± {b:.6g}" for a, b in zip(mean, std, strict=True)]
 
 
 def check_mean_and_std(mean: np.ndarray, std: np.ndarray) -> None:

@@ -54,6 +54,10 @@ class Product(AbstractPrior):
         pieces = zip(self.parts, self._split(theta), keys, strict=True)
         return jnp.concatenate([part.step(piece, fraction, key=k) for part, piece, k in pieces])
 
+    def describe_parameters(self) -> list[str]:
+        """The parts' own, one after another."""
+        return [text for part in self.parts for text in part.describe_parameters()]
+
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """The parts' supports, joined."""

@@ -17,6 +17,8 @@ from .prior import (
     Theta,
     check_mean_and_std,
     check_order,
+    format_edges,
+    format_normal,
     normal_log_density,
     read_vectors,
     reflect,
@@ -109,6 +111,11 @@ class TruncatedNormal(AbstractPrior):
         t = jax.random.uniform(key, theta.shape, minval=-1.0, maxval=1.0)
         moved = reflect(unit + t * fraction, jnp.zeros_like(unit), jnp.ones_like(unit))
         return self._from_unit(moved)
+
+    def describe_parameters(self) -> list[str]:
+        """Means and standard deviations before the cut, and the edges."""
+        normal = format_normal(self.mean, self.std)
+        return [f"{a} {b}" for a, b in zip(normal, format_edges(*self.support), strict=True)]
 
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
