@@ -11,6 +11,10 @@ from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 
 INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.DOTALL)
+#: A name of several letters, such as ln, before something that it acts on without a bracket.
+NAME = re.compile(r"(<mi>[a-z]{2,}</mi>)(?!<mo stretchy=\"false\">&#x00028;|</|<mo>)")
+#: Between such a name and what follows, as TeX has it.
+THIN_SPACE = r'\1<mspace width="0.167em"/>'
 DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.+?)\\\]\s*</div>', re.DOTALL)
 
 
@@ -23,7 +27,8 @@ def to_mathml(formula: str, *, display: str) -> str:
         raise PluginError(
             f"{unknown[0]} in the formula {latex!r} has no MathML; write it otherwise"
         )
-    return found
+    # Of a separator the browser knows which space belongs behind it; of an identifier it does not.
+    return NAME.sub(THIN_SPACE, found.replace("<mi>;</mi>", "<mo>;</mo>"))
 
 
 def on_page_content(html: str, **_: Any) -> str:  # noqa: ANN401

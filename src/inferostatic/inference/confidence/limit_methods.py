@@ -55,7 +55,10 @@ class LimitMethod:
         if self.pool is not None:
             as_count(self.pool, "pool")
         if self.asimov is not None and not callable(self.asimov):
-            require_finite(np.atleast_1d(as_floats(self.asimov, "asimov")), "asimov", ASIMOV)
+            # Of several channels each has its own number of events.
+            listed = isinstance(self.asimov, list | tuple)
+            for part in self.asimov if listed else [self.asimov]:
+                require_finite(np.atleast_1d(as_floats(part, "asimov")), "asimov", ASIMOV)
         if isinstance(self.asimov, type):
             raise TypeError(f"asimov must be events or a function; got {kind_of(self.asimov)}.")
         if self.toys is not None:
