@@ -42,6 +42,18 @@ def test_names_of_functions_keep_their_distance() -> None:
     assert "mspace" not in formulas.on_page_content(r'<span class="arithmatex">\(\ln(x)\)</span>')
 
 
+@pytest.mark.parametrize("environment", ["aligned", "gathered"])
+def test_lines_stay_apart(environment: str) -> None:
+    latex = rf"\begin{{{environment}}} a = b \\ c = d \end{{{environment}}}"
+    shown = formulas.on_page_content(rf'<div class="arithmatex">\[{latex}\]</div>')
+    assert shown.count("<mtr>") == 2
+
+
+def test_lines_that_run_together_end_the_build() -> None:
+    with pytest.raises(PluginError, match="run together"):
+        formulas.on_page_content(r'<span class="arithmatex">\(a \\ b\)</span>')
+
+
 def test_a_formula_that_cannot_be_drawn_ends_the_build() -> None:
     with pytest.raises(PluginError, match="nosuchcommand"):
         formulas.on_page_content(r'<span class="arithmatex">\(\nosuchcommand x\)</span>')
