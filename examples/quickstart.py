@@ -1,4 +1,4 @@
-"""The quickstart of the README to the letter, with the exact answers beside the learned ones.
+"""The quickstart to the letter, with the exact answers beside the learned ones.
 
 What one learns: how far the three estimators of the quickstart are from the truth, and how much is
 gained by simulating wider than one evaluates. The simulator draws from a Dirichlet distribution,
@@ -7,9 +7,9 @@ with SciPy alone, without this library. Takes about four minutes on two cores.
 
     python examples/quickstart.py [--figure learned-against-exact.png]
 """
-# ruff: noqa: ANN001, ANN201, B018, D103, E402, E501, E702, I001 (the README's block stands as it is)
+# ruff: noqa: ANN001, ANN201, B018, D103, E402, E501, E702, I001 (the block of the page stands as it is)
 
-estimators = {}  # not in the README
+estimators = {}  # not on the page
 
 # fmt: off
 import numpy as np
@@ -22,12 +22,12 @@ def my_simulator(theta, rng):                                       # theta (n,d
 prior   = ist.Uniform([0.5, 0.5, 0.5], [5, 5, 5], names=["a", "b", "c"])
 events  = ist.simulate(my_simulator, prior, 100_000, seed=1)
 est     = ist.fit(events, seed=2)                                   # best default method (multi-scale KCE), sensible network
-estimators["KCE"] = est  # not in the README
+estimators["KCE"] = est  # not on the page
 est     = ist.fit(events, ist.KLRE(ist.Rectangular(0.4)), network=ist.MLP((32, 32, 32)), members=5, seed=2)
-estimators["KLRE"] = est  # not in the README
+estimators["KLRE"] = est  # not on the page
 records = ist.draw(ist.KSE(ist.Delta(0.25)), my_simulator, prior, 100_000, seed=3)   # the paper's flowcharts
 est     = ist.fit(records, seed=4)
-estimators["KSE"] = est  # not in the README
+estimators["KSE"] = est  # not on the page
 
 x, theta = events.x[:5], events.theta[:5]
 est.score(x, theta); est.log_ratio(x, theta, [1, 2, 2]); est.potential(x, theta)      # batched NumPy
@@ -85,7 +85,7 @@ def row(label: str, cells: list[str], width: int) -> str:
 
 
 def print_events() -> None:
-    """Score and log ratio of the five events, by the three estimators of the README."""
+    """Score and log ratio of the five events, by the three estimators of the quickstart."""
     three = {name: e for name, e in estimators.items() if e is not estimators["KCE, wide"]}
     columns = ["exact", *three]
     scores = [exact_score(x, theta), *(e.score(x, theta) for e in three.values())]

@@ -1,109 +1,116 @@
 """The code of the documentation runs as it stands there, and what it names exists.
 
-Estimators are exact instead of trained, and samples smaller; everything else is as on the page.
+Estimators are exact instead of trained, or trained for an epoch, and samples are smaller;
+everything else is as on the page.
 """
 
+import ast
+import inspect
 import re
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import matplotlib as mpl
-import numpy as np
 import pytest
-from jax.scipy.stats import expon, norm
 
 import inferostatic as ist
-from exact_estimators import dirichlet, exact_estimator
+from page_blocks import ROOT, ExactFit, read_blocks, run_blocks
 
-ROOT = Path(__file__).parents[1]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("benchmarks/*.md")),
 ]
-#: Smaller numbers of events and toys, for those on the pages.
-SMALLER = {"100_000": "3_000", "50_000": "6_000", "20_000": "4_000", "toys=1000": "toys=40"}
-#: Signal, background and resolution of the channels, in the order in which they are fitted.
-CHANNELS = [(20, 100, 0.05), (30, 150, 0.1)]
+#: Pages whose code runs with exact potentials in place of trained ones.
+EXACT = [
+    "README.md",
+    "docs/quickstart.md",
+    "docs/howto/categories.md",
+    "docs/howto/cost.md",
+    "docs/howto/external_program.md",
+    "docs/howto/from_pyhf.md",
+    "docs/howto/from_sbi.md",
+    "docs/howto/signal_over_background.md",
+]
+#: Toys, NUTS and classifiers of several examples each.
+SLOW = ["docs/inference.md", "docs/figures.md", "docs/report.md"]
+#: Pages about training, whose networks are trained for an epoch.
+TRAINED = ["docs/choosing.md", "docs/latent.md"]
+#: Their recipes are files, which tests/examples/test_many_events.py runs.
+RECIPES = ["docs/many_events.md"]
+#: Signatures in place of code.
+SIGNATURES = ["docs/api.md"]
 
 
 def read(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def python_blocks(page: Path) -> list[str]:
-    found = re.findall(r"^( *)```python\n(.*?)^\1```$", read(page), flags=re.DOTALL | re.MULTILINE)
-    return [textwrap.dedent(block) for _, block in found]
+def use_exact_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = ExactFit()
+    monkeypatch.setattr(ist, "fit", exact)
+    monkeypatch.setattr(ist, "cross_fit", exact.cross_fit)
+    monkeypatch.setattr(ist, "load", exact.load)
 
 
-def peak(signal: float, background: float, resolution: float) -> Any:
-    """The density of the two-channel example."""
-
-    def log_prob(x: Any, theta: Any) -> Any:
-        share = signal * theta[0] / (signal * theta[0] + background)
-        mass = x[0]
-        tail = jnp.where(mass > 0, expon.pdf(jnp.maximum(mass, 0.0)), 0.0)
-        return jnp.log(share * norm.pdf(mass, 1.0, resolution) + (1 - share) * tail)
-
-    return log_prob
-
-
-class ExactFit:
-    """In place of `fit`: the exact potential of the simulator on the page."""
-
-    def __init__(self) -> None:
-        self.channels: Iterator[tuple[float, float, float]] = iter(CHANNELS)
-
-    def __call__(self, events: Any, *_: object, **__: object) -> ist.Estimator:
-        prior = events.prior
-        if events.theta_names == ("mu",):
-            density = peak(*next(self.channels))
-            return exact_estimator(density, prior, np.array([-1.0]), np.array([20.0]))
-        if prior is None:
-            prior = ist.Uniform([0.5] * 3, [5.0] * 3, names=["a", "b", "c"])
-        return exact_estimator(dirichlet, prior, np.zeros(3), np.ones(3))
+def test_every_page_with_code_is_run() -> None:
+    with_code = {page.relative_to(ROOT).as_posix() for page in PAGES if read_blocks(page)}
+    assert with_code == {*EXACT, *SLOW, *TRAINED, *RECIPES, *SIGNATURES}
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "name",
-    [
-        "docs/quickstart.md",
-        # Toys, NUTS and classifiers of several examples each.
-        pytest.param("docs/inference.md", marks=pytest.mark.slow),
-        pytest.param("docs/figures.md", marks=pytest.mark.slow),
-        pytest.param("docs/report.md", marks=pytest.mark.slow),
-        pytest.param("README.md", marks=pytest.mark.slow),
-    ],
+    "name", [*EXACT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )
 def test_the_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = ExactFit()
-
-    def cross_fit(events: ist.Events, *, folds: int, seed: int) -> Any:
-        del seed
-        parts = [events[i::folds] for i in range(folds)]
-        return [exact(part) for part in parts], parts
-
-    trained: list[ist.Estimator] = []
-
-    def fit(events: Any, *args: object, **options: object) -> ist.Estimator:
-        trained.append(exact(events, *args, **options))
-        return trained[-1]
-
-    monkeypatch.setattr(ist, "fit", fit)
-    monkeypatch.setattr(ist, "cross_fit", cross_fit)
-    # The exact potential is no network that a file could hold.
-    monkeypatch.setattr(ist, "load", lambda _: trained[-1])
+    use_exact_fits(monkeypatch)
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
-    names: dict[str, Any] = {}
-    for number, block in enumerate(python_blocks(ROOT / name)):
-        for large, small in SMALLER.items():
-            block = block.replace(large, small)
-        exec(compile(block, f"{name}, block {number}", "exec"), names)  # noqa: S102
+    run_blocks(ROOT / name, tmp_path, {"__name__": "page"})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["docs/quickstart.md", "docs/howto/external_program.md"])
+def test_the_blocks_with_processes_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_exact_fits(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    run_blocks(ROOT / name, tmp_path, {"__name__": "__main__"})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_blocks_train(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = ist.fit
+
+    def train_shortly(*args: Any, **options: Any) -> Any:
+        return trained(*args, **{"training": ist.Training(epochs=1), **options})
+
+    monkeypatch.setattr(ist, "fit", train_shortly)
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    begun: dict[str, Any] = {"__name__": "page"}
+    if name == "docs/choosing.md":  # which goes on from the quickstart
+        first = read_blocks(ROOT / "docs/quickstart.md")[0].code.replace("20_000", "2_000")
+        exec(first, begun)  # noqa: S102
+    run_blocks(ROOT / name, tmp_path, begun)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_the_signatures_are_right(name: str) -> None:
+    calls = 0
+    for block in read_blocks(ROOT / name):
+        for node in ast.walk(ast.parse(block.code.replace(", …)", ")"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("ist."):
+                called = getattr(ist, ast.unparse(node.func).removeprefix("ist."))
+                keywords = {str(word.arg): word.value for word in node.keywords}
+                inspect.signature(called).bind(*node.args, **keywords)
+                calls += 1
+    assert calls > 20
 
 
 def find_names(page: Path) -> set[str]:

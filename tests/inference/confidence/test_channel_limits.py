@@ -213,7 +213,7 @@ def test_the_limit_of_two_normal_channels_is_that_of_their_mean(shift):
     precision = np.array([12.0, 60 / 2.5**2])
     mean, error = precision @ [shift, 2 * shift] / precision.sum(), precision.sum() ** -0.5
     likelihood = ist.Likelihood(NARROW, x) + ist.Likelihood(WIDE, y)
-    asimov = [np.zeros((1, 1)), np.zeros((1, 1))]
+    asimov = [np.zeros((1, 1)), np.zeros((3, 1))]  # of any sizes: they are weighted
     found = ist.upper_limit(likelihood, "mu", ist.CLs(asimov=asimov))
     assert found.observed == pytest.approx(normal_limit(mean, error), rel=0.002)
     bands = [normal_limit(z * error, error) for z in (-2, -1, 0, 1, 2)]

@@ -55,7 +55,10 @@ class LimitMethod:
         if self.pool is not None:
             as_count(self.pool, "pool")
         if self.asimov is not None and not callable(self.asimov):
-            require_finite(np.atleast_1d(as_floats(self.asimov, "asimov")), "asimov", ASIMOV)
+            # Of several channels each has its own number of events.
+            listed = isinstance(self.asimov, list | tuple)
+            for part in self.asimov if listed else [self.asimov]:
+                require_finite(np.atleast_1d(as_floats(part, "asimov")), "asimov", ASIMOV)
         if isinstance(self.asimov, type):
             raise TypeError(f"asimov must be events or a function; got {kind_of(self.asimov)}.")
         if self.toys is not None:
@@ -79,8 +82,10 @@ def CLs(
         toys: number of toys at each value, with and without signal; asymptotic formulae by default.
         simulator: function (theta, rng) -> x, for toys and for the Asimov set of many events; for
             several channels a list, one for each.
-        asimov: the data set that the background predicts, for one event x: an event, or a function
-            of the fitted θ without signal that returns it. Simulated for many events.
+        asimov: the data that the background predicts, in place of a simulator: events, which are
+            weighted equally so that they add up to the expected number; or a function of the
+            fitted θ without signal that returns them; for several channels a list, one for each.
+            Where one event is the whole data set, it is the one event that is expected.
         pool: events simulated at each θ, from which toys are drawn without replacement.
         calibration: in place of all of these, simulated events that the estimator was not trained
             on (`ist.Events`, `ist.ScoreCalibration`), or a simulator (or `ist.NearbySimulation`).

@@ -231,8 +231,8 @@ def _find_plain(asked: _Asked) -> _Found:
         if asimov is None and method.needs_background:
             raise ValueError(
                 f"{method.name} by asymptotic formulae needs the Asimov data set: give "
-                "ist.CLs(asimov=…) (for one event x) or ist.CLs(simulator=…) (for many), or toys= "
-                "with simulator=."
+                "ist.CLs(asimov=…), events that the background predicts, or ist.CLs(simulator=…), "
+                "which makes them where there are many events; or toys= with simulator=."
             )
         found = _scan_asymptotic(asymptotic, values, threshold, no_signal, show=show)
         bias, remarks = judge_result(
