@@ -26,16 +26,17 @@ from inferostatic.app.study.plan import plan
 from tiny_study import STUDY, call, write_study
 
 #: Values that are wrong by their kind, as TOML writes them, by what a field holds.
-EVERYWHERE = ["{ x = 1 }", "[[1]]", "1979-05-27", "07:32:00", '[{ "\\u202e" = 1 }]']
-TEXTS = ['""', '"\\u0000"', '"../../etc/passwd"', '"\\u202egnp.exe"', f'"{"a" * 5000}"', '"ß∞"']
-NO_NUMBERS = ["true", '"1"', "nan", "inf", "-inf", "1e400", f"{10**400}", f"{'9' * 5000}"]
+EVERYWHERE = ["{ x = 1 }", "1979-05-27", '[{ "\\u202e" = 1 }]']
+TEXTS = ['"../../etc/passwd"', '"\\u0000\\u202e"']
+NO_NUMBERS = ["true", "nan", "1e400", f"{10**400}"]
+LONG = f'"{"a" * 5000}"'
 WRONG: dict[Any, list[str]] = {
-    bool: [*EVERYWHERE, "1", "0", '"true"', "nan"],
-    int: [*EVERYWHERE, *TEXTS, *NO_NUMBERS, "1.5", "-1", f"{10**30}", f"{2**63}"],
-    float: [*EVERYWHERE, *TEXTS, *NO_NUMBERS],
-    str: ["1", "true", "nan", "[]", "1979-05-27", "{ x = 1 }", f'"{"a" * 5000}"'],
-    list: ["1", "true", '"a"', "{ x = 1 }", "[[[]]]", "[nan]", "[true]", "[1979-05-27]"],
-    dict: ["1", "true", '"a"', "[]", "{ a = 'x' }", "{ '' = true }", "1979-05-27"],
+    bool: [*EVERYWHERE, "1", '"true"', "nan"],
+    int: [*EVERYWHERE, *TEXTS, *NO_NUMBERS, "1.5", "-1", f"{10**30}"],
+    float: [*EVERYWHERE, *TEXTS, *NO_NUMBERS, "-inf", f"{'9' * 5000}"],
+    str: [*EVERYWHERE, "1", "true", "[]", LONG],
+    list: ["1", "true", '"a"', "{ x = 1 }", "[[[]]]", "[nan]", "[1979-05-27]"],
+    dict: ["1", '"a"', "[]", "{ a = 'x' }", "{ '' = true }", "1979-05-27"],
 }
 
 
