@@ -252,7 +252,7 @@ def test_coverage_has_numbers() -> None:
 
 def test_nothing_is_printed_by_a_repr(capsys: pytest.CaptureFixture[str]) -> None:
     diagnosis = Diagnosis((FINDING,), 1000, 10)
-    assert repr(diagnosis) == "Diagnosis(passed; 1 checks on 1,000 events)"
+    assert repr(diagnosis) == "Diagnosis(passed; 1 check on 1,000 events)"
     assert "\n" in str(diagnosis)
     assert capsys.readouterr() == ("", "")
 
