@@ -20,7 +20,8 @@ class plain_method(Generic[Owner, P, Result]):
 
     def __init__(self, function: Callable[Concatenate[Owner, P], Result]) -> None:
         self.function = function
-        functools.update_wrapper(self, function)
+        wrapper: Any = self
+        functools.update_wrapper(wrapper, function)
 
     @overload
     def __get__(self, instance: None, owner: type) -> Callable[Concatenate[Owner, P], Result]: ...

@@ -75,7 +75,7 @@ class Summary:
         lines = [clean(self.title)]
         for part in self.parts:
             lines += [clean(part)] if isinstance(part, str) else part.lines()
-        return "\n".join(lines)
+        return "\n".join(line.rstrip() for line in lines)
 
     def html(self) -> str:
         """For a notebook: no scripts, no colours of its own."""

@@ -5,7 +5,7 @@ import dataclasses
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
 from ..inputs import as_count, as_seed
-from ..summary import AbstractSummarised, Summary
+from ..summary import AbstractSummarised, Summary, count
 from .calibration import CalibrationCurve, compute_calibration
 from .coverage import DEFAULT_EVENTS, Coverage, compute_coverage
 from .finding import Finding, Grade, judge_together, tabulate_findings
@@ -115,7 +115,8 @@ class Diagnosis(AbstractSummarised):
             verdict += f", notable but unproven ones in {', '.join(notable)}"
         if self.trusted_events is not None:
             verdict += f", trusted up to {self.trusted_events:,} observed events"
-        return f"Diagnosis({verdict}; {len(self.findings)} checks on {self.events:,} events)"
+        checks = count(len(self.findings), "check")
+        return f"Diagnosis({verdict}; {checks} on {count(self.events, 'event')})"
 
     def _names(self, grade: Grade) -> list[str]:
         return [finding.name for finding in self.findings if finding.grade == grade]

@@ -192,7 +192,7 @@ class AbstractEstimator(AbstractSummarised):
             "offers": _OFFERS[type(self).__name__],
             "method": shorten(str(self.method), SHOWN_METHOD),
             "network": f"{type(self.architecture).__name__}, {count(self.members, 'member')} of "
-            f"{weights:,} weights",
+            f"{count(weights, 'weight')}",
             "training": f"{count(len(history.seconds), 'epoch')} in {history.seconds.sum():.3g} s, "
             f"stopped: {history.stopped}",
             "validation loss": "not measured" if np.isnan(best) else f"{best:.5g}",
