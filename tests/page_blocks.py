@@ -33,22 +33,24 @@ class Block(NamedTuple):
     """A block of Python on a page.
 
     title: name of the file that it is, or empty.
-    run: whether it is meant to be run; blocks for other packages say `notest`.
+    mark: of a comment on the line before: `slow`, `not run` (for other packages), or empty.
     """
 
     code: str
     title: str
-    run: bool
+    mark: str
+
+
+BLOCK = re.compile(
+    r"^( *)(?:<!-- (slow|not run) -->\n\1)?```python(.*?)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE
+)
 
 
 def read_blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
-    found = re.findall(r"^( *)```python(.*?)\n(.*?)^\1```$", text, flags=re.DOTALL | re.MULTILINE)
     blocks = []
-    for _, options, code in found:
+    for _, mark, options, code in BLOCK.findall(page.read_text(encoding="utf-8")):
         title = re.search(r'title="([^"]+)"', options)
-        run = "notest" not in options
-        blocks.append(Block(textwrap.dedent(code), title[1] if title else "", run))
+        blocks.append(Block(textwrap.dedent(code), title[1] if title else "", mark))
     return blocks
 
 
@@ -58,15 +60,14 @@ def shrink(code: str) -> str:
     return code
 
 
-def run_blocks(page: Path, folder: Path, names: dict[str, Any]) -> dict[str, Any]:
-    """Run what a reader would, in a folder; what the code leaves behind."""
+def run_blocks(page: Path, folder: Path, names: dict[str, Any], *, slow: bool = False) -> None:
+    """Run what a reader would, in a folder."""
     for number, block in enumerate(read_blocks(page)):
         code = shrink(block.code)
         if block.title:
             (folder / block.title).write_text(code, encoding="utf-8")
-        elif block.run:
+        elif not block.mark or (slow and block.mark == "slow"):
             exec(compile(code, f"{page.name}, block {number}", "exec"), names)  # noqa: S102
-    return names
 
 
 def peak(signal: float, background: float, resolution: float) -> Any:

@@ -23,7 +23,6 @@ PAGES = [
 ]
 #: Pages whose code runs with exact potentials in place of trained ones.
 EXACT = [
-    "README.md",
     "docs/quickstart.md",
     "docs/howto/categories.md",
     "docs/howto/cost.md",
@@ -32,8 +31,8 @@ EXACT = [
     "docs/howto/from_sbi.md",
     "docs/howto/signal_over_background.md",
 ]
-#: Toys, NUTS and classifiers of several examples each.
-SLOW = ["docs/inference.md", "docs/figures.md", "docs/report.md"]
+#: Toys, NUTS, classifiers or many simulated events.
+SLOW = ["README.md", "docs/inference.md", "docs/figures.md", "docs/report.md"]
 #: Pages about training, whose networks are trained for an epoch.
 TRAINED = ["docs/choosing.md", "docs/latent.md"]
 #: Their recipes are files, which tests/examples/test_many_events.py runs.
@@ -59,9 +58,7 @@ def test_every_page_with_code_is_run() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name", [*EXACT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
-)
+@pytest.mark.parametrize("name", EXACT)
 def test_the_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_exact_fits(monkeypatch)
     monkeypatch.chdir(tmp_path)
@@ -71,14 +68,13 @@ def test_the_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["docs/quickstart.md", "docs/howto/external_program.md"])
-def test_the_blocks_with_processes_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", [*EXACT, *SLOW])
+def test_all_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those marked as slow, and those that start processes."""
     use_exact_fits(monkeypatch)
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
-    run_blocks(ROOT / name, tmp_path, {"__name__": "__main__"})
+    run_blocks(ROOT / name, tmp_path, {"__name__": "__main__"}, slow=True)
 
 
 @pytest.mark.slow
@@ -97,7 +93,7 @@ def test_the_blocks_train(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     if name == "docs/choosing.md":  # which goes on from the quickstart
         first = read_blocks(ROOT / "docs/quickstart.md")[0].code.replace("20_000", "2_000")
         exec(first, begun)  # noqa: S102
-    run_blocks(ROOT / name, tmp_path, begun)
+    run_blocks(ROOT / name, tmp_path, begun, slow=True)
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
@@ -138,7 +134,8 @@ def test_every_file_exists(page: Path) -> None:
     paths = set(re.findall(r"`([\w/]+\.(?:py|md|txt|json))", read(page)))
     missing = []
     for path in sorted(paths):
-        beside = "/" not in path and list((ROOT / "src").rglob(path))
+        made = any(block.title == path for block in read_blocks(page))
+        beside = made or "/" not in path and list((ROOT / "src").rglob(path))
         if not beside and not any((root / path).is_file() for root in roots):
             missing.append(path)
     assert missing == []
