@@ -89,7 +89,10 @@ def test_names_of_a_simulators_columns_are_kept() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n.startswith("upper") else n for n in LATER],
+)
 def test_columns_are_compared_whenever_events_are_simulated_again(name: str) -> None:
     LATER[name](framed)
     with pytest.raises(ValueError, match=r"simulator's x are v, u, but the order here is u, v"):

@@ -64,6 +64,7 @@ class ShortTraining(ist.Training):
 
 
 # After so little training the estimates may lie at an edge, of which users are warned.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the estimate lies at the edge")
 @pytest.mark.filterwarnings("ignore:.*the members disagree")
 def test_the_quickstart_runs(

@@ -71,6 +71,7 @@ def test_a_small_fault_is_called_small(events: ist.Events) -> None:
     assert "passed, small deviations in mean score" in repr(found)
 
 
+@pytest.mark.slow
 def test_events_are_selected_once(events: ist.Events, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every check gets the same events, and each finds what it finds by itself."""
     calls = []

@@ -68,6 +68,7 @@ def test_joint_scores_are_those_of_the_coalescent(example: SimpleNamespace) -> N
         )
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_joint_score_given_the_mutations_is_the_score(
     example: SimpleNamespace, events: ist.Events, bins: np.ndarray
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_asymptotic_limit_of_two_numbers_is_that_of_pyhf():
     np.testing.assert_allclose(found.expected, expected, rtol=0.003)
 
 
+@pytest.mark.slow
 def test_the_asymptotic_limit_with_a_measured_background_is_that_of_pyhf():
     simulators = [anything, anything]
     likelihood = scaled(45, 8.0, 40.0) + counted(9, 4.0, 6.0)
@@ -127,9 +128,8 @@ def poisson_cls(number, signal, background, mu):
     return with_signal / stats.poisson.cdf(number, background)
 
 
-@pytest.mark.parametrize(
-    "counts", [*(pytest.param(c, marks=pytest.mark.slow) for c in ((4,), (3, 1))), (0,)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("counts", [(4,), (3, 1), (0,)])
 def test_toys_of_numbers_give_the_exact_poisson_limit(counts):
     """Two channels of the same ratio of signal to background are as one with their sum."""
     toys, values = 3000, np.array([0.4, 0.8, 1.2, 1.6, 2.0])
@@ -205,7 +205,8 @@ def normal_limit(mean, error):
     return root(lambda mu: normal_cls(mean, error, mu) - 0.05, start, start + 9 * error)
 
 
-@pytest.mark.parametrize("shift", [-0.1, pytest.param(0.3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [-0.1, 0.3])
 def test_the_limit_of_two_normal_channels_is_that_of_their_mean(shift):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(12, 1)), 2.5 * rng.normal(size=(60, 1))

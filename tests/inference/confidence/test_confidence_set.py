@@ -196,6 +196,7 @@ def test_the_measurement_of_a_constrained_parameter_is_made_again_in_every_toy()
     np.testing.assert_allclose(pulled, 0.5 + 2.25 / 3.25 * (1.5 - result.points[:, 0]), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_wilks_set_is_the_profile_likelihood_interval():
     estimator = FRACTIONS
     x = DIRICHLET(np.tile([1.5, 3.0, 2.0], (200, 1)), np.random.default_rng(5))

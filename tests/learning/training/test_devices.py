@@ -91,9 +91,8 @@ def train_on(devices: int, folder: Path, cases: Sequence[str]) -> dict[str, Any]
     return json.loads(answer.stdout)
 
 
-@pytest.mark.parametrize(
-    "cases", [["members", "batches"], pytest.param([*DIVIDED][2:], marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [["members", "batches"], [*DIVIDED][2:]])
 def test_four_devices_agree_with_one(tmp_path: Path, cases: list[str]) -> None:
     one, four = (train_on(devices, tmp_path, cases) for devices in (1, 4))
     for name in cases:
