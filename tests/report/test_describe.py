@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def test_sections_come_back_from_files(results, tmp_path) -> None:
             assert item.caption == again.caption
             assert isinstance(again.figure, bytes)
             assert again.width
-    rows = loaded[-1].tables[0].rows
+    rows: Any = loaded[-1].tables[0].rows
     assert np.isnan(rows[0][0])
     assert rows[0][1] == float("-inf")
     assert rows[1] == (True, "nan")
@@ -190,7 +191,7 @@ def test_files_that_are_not_sections_are_refused(results, tmp_path, old, new, me
 
 def test_figures_of_real_results_hold_their_numbers(results) -> None:
     limit = results["limit"]
-    (axes,) = ist.plots.limit_scan(limit).axes
+    axes: Any = ist.plots.limit_scan(limit).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
     for name, curve, end in (
         ("observed", limit.scan, limit.observed),
@@ -201,15 +202,16 @@ def test_figures_of_real_results_hold_their_numbers(results) -> None:
         np.testing.assert_allclose(shown, curve, atol=1e-9)
         assert np.interp(end, x, y) == pytest.approx(0.05)
     assert f"{limit.observed:.4g}" in axes.get_title()
-    figure = ist.plots.confidence_region(results["set"], truth=TRUTH)
-    assert figure.axes[0].get_xlabel() == NAMES[0]
-    outline = figure.axes[0].collections[-1].get_paths()[0].vertices
+    axes = ist.plots.confidence_region(results["set"], truth=TRUTH).axes[0]
+    assert axes.get_xlabel() == NAMES[0]
+    outline = axes.collections[-1].get_paths()[0].vertices
     p_values = [results["set"].p_value_at(point) for point in outline[::20]]
     np.testing.assert_allclose(p_values, 1 - 0.68, atol=0.03)
     scan = ist.plots.likelihood_scan(results["interval"])
     assert scan.axes[0].get_xlabel() == NAMES[0]
     coverage = results["coverage"]
-    drawn = ist.plots.coverage(coverage).axes[0].containers[0].lines[0].get_ydata()
+    axes = ist.plots.coverage(coverage).axes[0]
+    drawn = axes.containers[0].lines[0].get_ydata()
     np.testing.assert_array_equal(drawn, coverage.expected)
     for draw in (ist.plots.coverage, ist.plots.ranks, ist.plots.calibration, ist.plots.mean_score):
         with pytest.raises(TypeError, match="got Posterior"):
@@ -220,7 +222,7 @@ def test_reweighted_events_are_like_direct_ones(results) -> None:
     found = results["reweighting"]
     rng = np.random.default_rng(9)
     direct = rng.normal(size=(4000, 2)) + [0.8, 0.2]
-    panels = ist.plots.reweighting(found, direct).axes
+    panels: list[Any] = ist.plots.reweighting(found, direct).axes
     points = panels[0].containers[0].lines[0].get_ydata()
     after, before = (patch.get_data().values for patch in panels[0].patches[:2])
     some = slice(8, 22)

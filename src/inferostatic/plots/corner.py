@@ -1,6 +1,7 @@
 """Corner plots: every parameter, and every pair of them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -152,10 +153,11 @@ def _find_heights(density: np.ndarray) -> list[float]:
 
 def _mark_truth(axes: Axes, true: Sequence[float | None], row: int, column: int) -> None:
     line = {"color": INK, "linewidth": 0.8, "linestyle": (0, (2, 2))}
-    if true[column] is not None:
-        axes.axvline(true[column], **line)
-    if row != column and true[row] is not None:
-        axes.axhline(true[row], **line)
+    across, up = true[column], true[row]
+    if across is not None:
+        axes.axvline(across, **line)
+    if row != column and up is not None:
+        axes.axhline(up, **line)
 
 
 def _label_axes(
@@ -177,5 +179,5 @@ def _label_axes(
         axes.set_xlabel(show_name(names[column]))
 
 
-def _dashes(number: int) -> str | tuple[int, tuple[float, ...]]:
+def _dashes(number: int) -> Any:  # noqa: ANN401
     return DASHES[number % len(DASHES)]

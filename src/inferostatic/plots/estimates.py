@@ -78,10 +78,11 @@ def _read_spread(result: Any, names: Sequence[str] | None) -> Spread:  # noqa: A
         return Spread(result.names, result.mean, result.covariance, result.samples)
     if isinstance(result, Fit):
         return Spread(result.names, result.theta, result.covariance)
+    samples: np.ndarray
     try:
         samples = as_floats(result, "samples").astype(np.float64)
     except (TypeError, ValueError):
-        samples = np.zeros(0)
+        samples = np.zeros((0, 0))
     if samples.ndim != 2 or len(samples) < 2 or names is None or len(names) != samples.shape[1]:
         raise TypeError(
             "expected posteriors, fits, or samples of shape (n, d) with names= of their columns; "

@@ -179,7 +179,7 @@ def _choose_edges(columns: Sequence[np.ndarray]) -> np.ndarray:
     return np.linspace(low, high, BINS + 1)
 
 
-def _read_sample(given: object, what: str) -> _Sample:
+def _read_sample(given: Input | Events | Reweighting, what: str) -> _Sample:
     if isinstance(given, Reweighting):
         return _Sample(given.x, given.normalised)
     if isinstance(given, Events):

@@ -164,8 +164,9 @@ def confidence_region(found: ConfidenceSet, *, truth: Mapping[str, float] | None
             _draw_outlines(axes, found)
         best = [found.best[found.theta_names.index(name)] for name in found.names]
         axes.plot(*best, "o", color=BLUE, markersize=5, label="best fit")
-        if None not in true:
-            axes.plot(*true, "+", color=INK, markersize=10, markeredgewidth=1.5, label="truth")
+        point = [value for value in true if value is not None]
+        if len(point) == 2:
+            axes.plot(*point, "+", color=INK, markersize=10, markeredgewidth=1.5, label="truth")
         axes.set(xlabel=show_name(found.names[0]), ylabel=show_name(found.names[1]))
         axes.legend()
     return figure

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.collections import Collection, PathCollection, QuadMesh
 from matplotlib.figure import Figure
@@ -57,11 +58,11 @@ def is_dense(figure: Figure) -> bool:
 
 def _count_points(artist: Artist) -> int:
     if isinstance(artist, Line2D):
-        return len(artist.get_xydata())
+        return len(np.asarray(artist.get_xydata()))
     if isinstance(artist, PathCollection):
-        return len(artist.get_offsets())
+        return len(np.asarray(artist.get_offsets()))
     if isinstance(artist, Collection):
-        return sum(len(path.vertices) for path in artist.get_paths())
+        return sum(len(np.asarray(path.vertices)) for path in artist.get_paths())
     return 0
 
 
