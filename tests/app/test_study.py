@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def study(finished: Path, tmp_path: Path) -> Iterator[Path]:
+def study(finished: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "study"
     shutil.copytree(finished, folder)
     (folder / "imported").unlink()
