@@ -169,7 +169,7 @@ class Events(AbstractSummarised):
         source = self.__dict__.get("_source")
         if source is None or name not in EventArrays._fields:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.__dict__.update(source.read()._asdict())
+        vars(self).update(source.read()._asdict())
         return self.__dict__[name]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class Events(AbstractSummarised):
         A checkpoint compares it in place of the arrays, which need not be read for that.
         """
         copied = object.__new__(Events)
-        copied.__dict__.update(self.__dict__, identity=as_text(identity, "identity"))
+        vars(copied).update(self.__dict__, identity=as_text(identity, "identity"))
         return copied
 
     def checkpoint_identity(self) -> dict[str, object]:
@@ -345,7 +345,7 @@ def lazy_events(
     """Events that were checked before, whose arrays are read on first use."""
     events = object.__new__(Events)
     values = {"_source": source, "prior": prior, "x_names": x_names, "theta_names": theta_names}
-    events.__dict__.update(values)
+    vars(events).update(values)
     return events
 
 

@@ -79,7 +79,7 @@ class Likelihood(AbstractSummarised):
         made = build_likelihood(
             estimator, x, (Estimator,), "a likelihood needs a potential", weight=weight, rate=rate
         )
-        self.__dict__.update(made.__dict__)
+        vars(self).update(made.__dict__)
         self._constrain(read_constraints(constraints, self.names))
         self._cut(values_by_name(bounds, self.names, "bounds"))
         self._hold(values_by_name(fixed, self.names, "fixed"))
@@ -320,7 +320,7 @@ class Likelihood(AbstractSummarised):
     def _constrain(self, constraints: Constraints) -> None:
         self.model = replace(self.model, constraints=constraints)
         self.data = replace(self.data, measured=constraints.mean[None])
-        self.__dict__.pop("function", None)
+        vars(self).pop("function", None)
 
     def _cut(self, bounds: Mapping[str, Any]) -> None:
         low, high, edges = self.low.copy(), self.high.copy(), self.bounds.copy()
@@ -400,6 +400,6 @@ def _assemble(
 ) -> Likelihood:
     """A likelihood of parts that were checked before."""
     made = object.__new__(Likelihood)
-    made.__dict__.update(cached or {})
+    vars(made).update(cached or {})
     made.model, made.data, made.weighted, made.bounds = model, data, weighted, bounds
     return made

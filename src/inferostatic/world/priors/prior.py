@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...inputs import (
@@ -86,7 +87,7 @@ class AbstractPrior(AbstractSummarised, eqx.Module):
 
     def __repr__(self) -> str:
         """The distribution of each parameter; only the names where it is traced by JAX."""
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
             return f"{type(self).__name__}({list_names(self.names)})"
         each = zip(self.names, self.describe_parameters(), strict=True)
         text = list_parts(f"{shorten(name)} {described}" for name, described in each)
