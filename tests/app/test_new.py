@@ -94,7 +94,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def shrink(folder: Path) -> None:
     file = folder / "study.toml"
-    text = file.read_text().replace("effort = 0.3", "epochs = 3")
+    text = file.read_text().replace("# effort = 0.1 ", "epochs = 3 # ")
     assert "epochs = 3" in text
     file.write_text(text)
 

@@ -26,16 +26,19 @@ def build_prior(table: StudyTable) -> "AbstractPrior":
     from ...world.priors.product import Product
     from ...world.priors.truncated_normal import TruncatedNormal
 
+    # The table has made sure that a uniform prior has both of its bounds.
+    bounds = {name: (one.low or 0.0, one.high or 0.0) for name, one in table.prior.items()}
     names, tables = list(table.prior), list(table.prior.values())
     if all(one.values is not None for one in tables):
         points = list(itertools.product(*(one.values or () for one in tables)))
         return Discrete(points, names=names)
     if all(one.mean is None for one in tables):
-        return Uniform([one.low for one in tables], [one.high for one in tables], names=names)
+        low, high = zip(*bounds.values(), strict=True)
+        return Uniform(low, high, names=names)
     parts: list[AbstractPrior] = []
     for name, one in table.prior.items():
         if one.mean is None or one.std is None:
-            parts.append(Uniform(one.low, one.high, names=[name]))
+            parts.append(Uniform(*bounds[name], names=[name]))
         elif one.low is None and one.high is None:
             parts.append(Normal(one.mean, one.std, names=[name]))
         else:
@@ -165,7 +168,7 @@ def build_network(table: FitTable) -> Any:  # noqa: ANN401
         return None
     if network.kind == "mlp":
         return MLP() if network.widths is None else MLP(tuple(network.widths))
-    given = {"width": network.width, "blocks": network.blocks}
+    given: dict[str, Any] = {"width": network.width, "blocks": network.blocks}
     return Residual(**{key: value for key, value in given.items() if value is not None})
 
 
