@@ -8,8 +8,10 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -127,6 +129,35 @@ def test_partial_files_are_removed_once_their_process_is_gone(tmp_path: Path) ->
     write_whole(path, b"again")
     assert set(os.listdir(tmp_path)) == kept | {path.name}
     assert path.read_bytes() == b"again"
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks of this kind here")
+def test_a_new_partial_file_that_another_process_takes_for_stale_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between being made and being locked a partial file looks like one that was left behind."""
+    lock, removers = files.fcntl.flock, []
+
+    def remove_later(path: str, held: IO[bytes]) -> None:
+        time.sleep(0.2)
+        os.unlink(path)
+        held.close()
+
+    def flock_after_another(stream: IO[bytes], operation: int) -> None:
+        if not removers:
+            held = open(stream.name, "rb")
+            lock(held, files.fcntl.LOCK_EX)
+            removers.append(threading.Thread(target=remove_later, args=(stream.name, held)))
+            removers[0].start()
+        lock(stream, operation)
+
+    monkeypatch.setattr(files.fcntl, "flock", flock_after_another)
+    # Long enough for the other one to remove what is being written.
+    monkeypatch.setattr(files.os, "fsync", lambda _: [r.join() for r in removers])
+    write_whole(tmp_path / "model.isn", b"ours")
+    assert len(removers) == 1
+    assert os.listdir(tmp_path) == ["model.isn"]
+    assert (tmp_path / "model.isn").read_bytes() == b"ours"
 
 
 def _write_often(path: str, content: bytes) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -74,23 +75,28 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, tidy: bool = Tr
     return Path(path)
 
 
-def hold_lock(stream: IO[bytes]) -> None:
-    """Lock an open file until it is closed or the process ends."""
+def hold_lock(stream: IO[bytes]) -> bool:
+    """Lock a new file until it is closed or the process ends; whether it is still there then.
+
+    Another process may have taken it for abandoned before it was locked, and be removing it.
+    """
     if fcntl is not None:
         with contextlib.suppress(OSError):  # file systems without locks
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX)
+    return os.path.exists(stream.name)
 
 
-def is_held(path: Path) -> bool:
-    """Whether a process holds the lock of this file."""
-    if fcntl is None:
-        return False
-    with path.open("rb") as stream:
+@contextlib.contextmanager
+def lock_if_free(path: str | os.PathLike[str]) -> Iterator[bool]:
+    """Whether no process holds the lock of this file, and none can take it before the end."""
+    with open(path, "rb") as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
-    return False
+            yield False
+        else:
+            yield True
 
 
 def remove_partial_files(folder: Path) -> None:
@@ -103,10 +109,9 @@ def _open_partial(folder: Path, stem: str) -> tuple[Path, io.BufferedWriter]:
     while True:
         partial = folder / f".{stem}.{secrets.token_hex(6)}.part"
         stream = partial.open("xb")
-        hold_lock(stream)
-        if partial.exists():
+        if hold_lock(stream):
             return partial, stream
-        stream.close()  # removed by another process before it was locked
+        stream.close()
 
 
 def _remove_stale(folder: Path, stem: str | None) -> None:
@@ -120,6 +125,6 @@ def _remove_stale(folder: Path, stem: str | None) -> None:
                 if fcntl is None:
                     os.unlink(entry.path)
                     continue
-                with open(entry.path, "rb") as stream:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(entry.path)
+                with lock_if_free(entry.path) as free:
+                    if free:
+                        os.unlink(entry.path)

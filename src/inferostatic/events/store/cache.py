@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...files import hold_lock, is_held
+from ...files import hold_lock, lock_if_free
 from ...inputs import warn_user
 from ...progress import progress
 from ..events import AbstractEventSource, EventArrays
@@ -55,6 +55,13 @@ def _shown_rows(manifest: Manifest, part: int, n: int) -> int:
 class PartsSource(AbstractEventSource):
     """The events of some parts, which are read into memory."""
 
+    folder: Path
+    manifest: Manifest
+    parts: tuple[int, ...]
+    n: int
+    count: int
+    weighted: bool
+
     def __init__(
         self,
         folder: Path,
@@ -82,6 +89,13 @@ class PartsSource(AbstractEventSource):
 
 class CachedSource(AbstractEventSource):
     """The first `n` events of a store, memory-mapped from its cache."""
+
+    folder: Path
+    manifest: Manifest
+    n: int
+    joint: AbstractJoint | None
+    count: int
+    weighted: bool
 
     def __init__(
         self, folder: Path, manifest: Manifest, n: int, joint: AbstractJoint | None
@@ -201,11 +215,9 @@ def _build(folder: Path, manifest: Manifest, target: Path, count: int) -> None:
     """Copy the parts into a folder, which gets its name when it is complete."""
     target.parent.mkdir(exist_ok=True)
     _remove_abandoned(target.parent)
-    place = target.parent / f"{BUILDING}{secrets.token_hex(6)}"
-    place.mkdir()
+    place, lock = _begin(target.parent)
     try:
-        with (place / LOCK).open("wb") as lock:
-            hold_lock(lock)
+        with lock:
             _copy(folder, manifest, place, count)
             # Another process may have been faster.
             with contextlib.suppress(OSError):
@@ -226,6 +238,17 @@ def _build(folder: Path, manifest: Manifest, target: Path, count: int) -> None:
     for old in target.parent.iterdir():
         if old != target and not old.name.startswith(BUILDING):
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _begin(folder: Path) -> tuple[Path, IO[bytes]]:
+    """A new folder to build in, and the open file by whose lock others know that it is used."""
+    while True:
+        place = folder / f"{BUILDING}{secrets.token_hex(6)}"
+        place.mkdir()
+        lock = (place / LOCK).open("wb")
+        if hold_lock(lock):
+            return place, lock
+        lock.close()
 
 
 def _copy(folder: Path, manifest: Manifest, place: Path, count: int) -> None:
@@ -249,6 +272,6 @@ def _copy(folder: Path, manifest: Manifest, place: Path, count: int) -> None:
 def _remove_abandoned(folder: Path) -> None:
     """Remove what processes left that ended while they built."""
     for place in folder.glob(f"{BUILDING}*"):
-        with contextlib.suppress(OSError):
-            if not is_held(place / LOCK):
+        with contextlib.suppress(OSError), lock_if_free(place / LOCK) as free:
+            if free:
                 shutil.rmtree(place)
