@@ -7,16 +7,18 @@ import dataclasses
 import warnings
 from typing import Any
 
-import awkward as ak
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from inferostatic.estimator.estimator import AbstractEstimator
+from optional import OptionalPackage
 from random_estimators import HIGH, LOW, random_estimator
+
+pd = OptionalPackage("pandas")
+ak = OptionalPackage("awkward")
 
 Array = jax.Array
 

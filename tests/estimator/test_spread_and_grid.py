@@ -7,14 +7,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from inferostatic.estimator import estimator as module
 from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.models.members import evaluate, mean
+from optional import OptionalPackage
 from random_estimators import HIGH, LOW, random_estimator
+
+pd = OptionalPackage("pandas")
 
 Array = jax.Array
 

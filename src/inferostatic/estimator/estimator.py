@@ -9,7 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import equinox as eqx
 import jax
@@ -47,8 +47,10 @@ from ..summary import (
     tabulate_first,
 )
 from ..world.priors.prior import AbstractPrior
+from .card import ModelCard, count_weights, describe_estimator
 from .history import HISTORY, REGION, History, Region
 from .measured_mean import MeasuredMean
+from .provenance import Diagnosed, DiagnosisNote, Provenance, note_diagnosis
 from .soundness import require_estimator
 
 #: Fraction of events beyond the training range of some observable that calls for a warning.
@@ -69,7 +71,11 @@ RECORDS = {
     "training": "Training",
     "score_bias": "MeasuredMean",
     "x_mean": "MeasuredMean",
+    "provenance": "Provenance",
+    "diagnosis": "DiagnosisNote",
 }
+#: Fields that no number of an estimator depends on.
+REMARKS = ("history", "training", "provenance", "diagnosis")
 #: What each kind offers, for messages.
 _OFFERS = {
     "Estimator": "potential, score and log_ratio",
@@ -112,6 +118,8 @@ class AbstractEstimator(AbstractSummarised):
         score_bias: the mean of a potential's score at each θ, measured by events that had no part
             in the training; None where there are none.
         x_mean: means of the observables, brought to a bounded range, at each θ; likewise.
+        provenance: of which events, with which seed and by which versions it was made.
+        diagnosis: what a diagnosis found, in short; see `with_diagnosis`.
     """
 
     model: AbstractModel
@@ -126,6 +134,21 @@ class AbstractEstimator(AbstractSummarised):
     training: Any = None
     score_bias: MeasuredMean | None = None
     x_mean: MeasuredMean | None = None
+    provenance: Provenance | None = None
+    diagnosis: DiagnosisNote | None = None
+
+    @property
+    def card(self) -> ModelCard:
+        """What a user of it has to know, as text and as JSON; its files hold all of that."""
+        return describe_estimator(self, _OFFERS[type(self).__name__])
+
+    def with_diagnosis(self, diagnosis: Diagnosed) -> Self:
+        """The same estimator with the verdict and the findings of a diagnosis in its card.
+
+        Args:
+            diagnosis: of this estimator, `ist.diagnose(est, events)`.
+        """
+        return dataclasses.replace(self, diagnosis=note_diagnosis(diagnosis))
 
     @property
     def members(self) -> int:
@@ -147,9 +170,9 @@ class AbstractEstimator(AbstractSummarised):
         write_archive(path, *self.described())
 
     def checkpoint_identity(self) -> object:
-        """What checkpoints compare: all but how it was trained, which took its own time."""
+        """What checkpoints compare: all but how it was made, in its own time, and judged."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {k: value for k, value in fields.items() if k not in ("history", "training")}
+        return {k: value for k, value in fields.items() if k not in REMARKS}
 
     def described(
         self, users: dict[str, UserObject] | None = None
@@ -185,8 +208,7 @@ class AbstractEstimator(AbstractSummarised):
         )
 
     def _summarise(self) -> Summary:
-        leaves = jax.tree.leaves(eqx.filter(self.model.network, eqx.is_inexact_array))
-        weights = sum(leaf.size for leaf in leaves) // self.members
+        weights = count_weights(self.model.network) // self.members
         history, best = self.history, self.history.best_loss
         facts = {
             "offers": _OFFERS[type(self).__name__],

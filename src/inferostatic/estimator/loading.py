@@ -25,6 +25,7 @@ from .density import DensityEstimator
 from .estimator import RECORDS, AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from .history import HISTORY, REGION, History, Region
 from .matrix_element import MatrixElement
+from .provenance import Provenance
 from .soundness import (
     require_estimator,
     require_matrix_element,
@@ -170,6 +171,10 @@ def _read_estimator(
     centring = _record(header.get("centring"), "centring", "ThetaPotential", supplied)
     if centring is not None and not isinstance(model, PotentialModel):
         raise TypeError(f"a {kind.__name__} has no centring")
+    records = {name: _record(header.get(name), name, of, supplied) for name, of in RECORDS.items()}
+    if records["provenance"] is None:
+        # Files of earlier versions say at least by which packages they were written.
+        records["provenance"] = Provenance(packages=header.get("packages", {}))
     estimator = kind(
         model=with_centring(model, centring),
         architecture=architecture,
@@ -178,7 +183,7 @@ def _read_estimator(
         x_names=x_names,
         theta_names=theta_names,
         history=history,
-        **{name: _record(header.get(name), name, of, supplied) for name, of in RECORDS.items()},
+        **records,
     )
     require_estimator(estimator)
     return estimator
@@ -211,6 +216,9 @@ def _read_matrix_element(
         theta_names=require_names(header["theta_names"], "names of parameters"),
         theta_low=arrays.pop("low"),
         theta_high=arrays.pop("high"),
+        prior=_record(header.get("prior"), "prior", "AbstractPrior", supplied),
+        provenance=_record(header.get("provenance"), "provenance", "Provenance", supplied)
+        or parts["proposal"].provenance,
     )
     require_matrix_element(element)
     return element

@@ -48,10 +48,15 @@ from ..models.matrix_element import (
 from ..serial import UserObject, describe
 from ..streams import Purpose, Stream
 from ..summary import AbstractSummarised, Summary, list_names, tabulate_facts, tabulate_first
+from ..world.priors.prior import AbstractPrior
+from .card import ModelCard, describe_matrix_element
 from .density import DensityEstimator
 from .estimator import broadcast_rows
+from .provenance import Provenance
 from .soundness import require_matrix_element
 
+#: What it can be asked for.
+OFFERS = "log_prob, log_ratio and score, each with its error"
 #: Part of the draws that comes from around the event's own draws.
 LOCAL = 0.2
 #: Part of the draws that comes from around those of all events.
@@ -87,6 +92,8 @@ class MatrixElement(AbstractSummarised):
         x_names, theta_names: names of the columns.
         theta_low, theta_high: where the proposal was trained, the support of the prior or the
             range of the events' θ.
+        prior: distribution of the θ of the events.
+        provenance: of which events, with which seed and by which versions it was made.
     """
 
     method: MEM
@@ -96,6 +103,13 @@ class MatrixElement(AbstractSummarised):
     theta_names: tuple[str, ...]
     theta_low: np.ndarray
     theta_high: np.ndarray
+    prior: AbstractPrior | None = None
+    provenance: Provenance | None = None
+
+    @property
+    def card(self) -> ModelCard:
+        """What a user of it has to know, as text and as JSON; its files hold all of that."""
+        return describe_matrix_element(self, OFFERS)
 
     def log_prob(
         self, x: Input, theta: Input, *, samples: int | None = None, seed: int = 0
@@ -160,6 +174,8 @@ class MatrixElement(AbstractSummarised):
             "method": describe(self.method, users),
             "x_names": self.x_names,
             "theta_names": self.theta_names,
+            "prior": describe(self.prior, users),
+            "provenance": describe(self.provenance, users),
         }
         arrays: dict[str, Any] = {"low": self.theta_low, "high": self.theta_high}
         for name in ("proposal", "transfer"):

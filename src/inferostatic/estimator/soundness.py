@@ -37,8 +37,7 @@ def require_estimator(estimator: Any) -> None:  # noqa: ANN401
     _require_region(estimator.region, x_dim, theta_dim)
     _require_history(estimator.history, members)
     _require_centring(getattr(estimator.model, "centring", None), theta_dim)
-    if isinstance(estimator.prior, AbstractPrior) and estimator.prior.dim != theta_dim:
-        raise ValueError(f"it has {theta_dim} names of parameters and a prior of another number")
+    _require_prior(estimator.prior, theta_dim)
 
 
 def require_matrix_element(element: Any) -> None:  # noqa: ANN401
@@ -50,6 +49,7 @@ def require_matrix_element(element: Any) -> None:  # noqa: ANN401
     require_range(
         element.theta_low, element.theta_high, (len(element.theta_names),), "its range of θ"
     )
+    _require_prior(element.prior, len(element.theta_names))
     if len(proposal.theta_names) != x_dim:
         raise ValueError("its proposal is for another number of observables")
     if (transfer is None) == (element.method.transfer is None):
@@ -78,6 +78,12 @@ def require_shapes(shapes: Any, x_dim: int, theta_dim: int) -> Shapes:  # noqa: 
     _require_positive(shapes.theta_scale, (theta_dim,), "the scale of its parameters")
     _require_map(shapes.x_features, x_dim)
     return shapes
+
+
+def _require_prior(prior: object, theta_dim: int) -> None:
+    """Of so many parameters, where it is one of ours."""
+    if isinstance(prior, AbstractPrior) and prior.dim != theta_dim:
+        raise ValueError(f"it has {theta_dim} names of parameters and a prior of another number")
 
 
 def _require_map(features: Any, dim: int) -> None:  # noqa: ANN401

@@ -178,8 +178,18 @@ def with_measured_means() -> tuple[ist.Events, Any]:
     return events, ist.measure_bias(estimator, chain_events(n=600))
 
 
+def with_card() -> tuple[ist.Events, Any]:
+    """A potential whose card holds all that a card can."""
+    events = ist.simulate(noisy, BOX, EVENTS, seed=1, progress_bar=False)
+    events = events.made_by("noisy", version="1.0")
+    estimator = ist.fit(events, network=SMALL, training=FEW, members=1, seed=5)
+    others = ist.simulate(noisy, BOX, 2000, seed=2, progress_bar=False)
+    return events, estimator.with_diagnosis(ist.diagnose(estimator, others, n_observed=10))
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "bias-measured": with_measured_means,
+    "card": with_card,
     # Features and networks.
     "features-chosen": bent(
         ist.Potential(ist.Residual(6, 1)),
