@@ -6,8 +6,9 @@ the top of this file.
 """
 
 import gc
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -30,9 +31,17 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 import inferostatic  # noqa: E402
+import optional  # noqa: E402
 import typecheck  # noqa: E402
 
-typecheck.add_exports(inferostatic, inferostatic.checks, inferostatic.plots, inferostatic.toys)
+if os.environ.get("CHECK_TYPES"):  # else nobody asks, and some exports load other packages
+    typecheck.add_exports(
+        inferostatic,
+        inferostatic.checks,
+        inferostatic.export,
+        inferostatic.plots,
+        inferostatic.toys,
+    )
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -44,7 +53,26 @@ jax.config.update(
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-MOST_MAPPINGS = 25_000
+MOST_MAPPINGS = 45_000
+#: Programs that are lowered in one context of MLIR; what they hold in common is kept with it.
+SHARING = 200
+
+
+def _share_contexts() -> None:
+    """Lower programs in one context of MLIR: making it takes longer than lowering a small one."""
+    from jax._src.interpreters import mlir
+
+    make, counts, current = mlir.make_ir_context, itertools.count(), []
+
+    def share() -> object:
+        if next(counts) % SHARING == 0 or not current:
+            current[:] = [make()]
+        return current[0]
+
+    mlir.make_ir_context = share
+
+
+_share_contexts()
 
 # Tracing makes objects by the million and hardly any cycles, so collect them less often, and never
 # go through what was imported.
@@ -54,6 +82,27 @@ gc.set_threshold(20_000, 50, 100)
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+
+
+def _skip_without_extra() -> Generator[None, object, object]:
+    """Skip a test that needs an extra which is not installed, with what the library says of it."""
+    try:
+        return (yield)
+    except Exception as error:
+        missing = optional.find_missing(error)
+        if missing is None:
+            raise
+        pytest.skip(f"{missing} is not installed: {error}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    return (yield from _skip_without_extra())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, object, object]:
+    return (yield from _skip_without_extra())
 
 
 @pytest.fixture

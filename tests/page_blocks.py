@@ -1,5 +1,6 @@
 """The code blocks of a page, and estimators that stand in for the trained ones on it."""
 
+import importlib.util
 import re
 import textwrap
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ class Block(NamedTuple):
     """A block of Python on a page.
 
     title: name of the file that it is, or empty.
-    mark: of a comment on the line before: `slow`, `not run` (for other packages), or empty.
+    mark: of a comment on the line before: `slow`, `torch` (where PyTorch is installed), `not run`
+        (for other packages), or empty.
     """
 
     code: str
@@ -42,7 +44,8 @@ class Block(NamedTuple):
 
 
 BLOCK = re.compile(
-    r"^( *)(?:<!-- (slow|not run) -->\n\1)?```python(.*?)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE
+    r"^( *)(?:<!-- (slow|torch|not run) -->\n\1)?```python(.*?)\n(.*?)^\1```$",
+    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -66,8 +69,12 @@ def run_blocks(page: Path, folder: Path, names: dict[str, Any], *, slow: bool = 
         code = shrink(block.code)
         if block.title:
             (folder / block.title).write_text(code, encoding="utf-8")
-        elif not block.mark or (slow and block.mark == "slow"):
+        elif not block.mark or (slow and block.mark == "slow") or _has_torch(block):
             exec(compile(code, f"{page.name}, block {number}", "exec"), names)  # noqa: S102
+
+
+def _has_torch(block: Block) -> bool:
+    return block.mark == "torch" and importlib.util.find_spec("torch") is not None
 
 
 def peak(signal: float, background: float, resolution: float) -> Any:

@@ -22,10 +22,16 @@ def random_estimator(
     members: int = 2,
     x_names: Sequence[str] = ("pt", "eta", "phi"),
     seed: int = 1,
+    x: np.ndarray | None = None,
 ) -> Any:
     rng = np.random.default_rng(seed)
     x_dim = len(x_names)
-    x = rng.uniform(-2, 2, size=(500, x_dim))
+    drawn = rng.uniform(-2, 2, size=(500, x_dim))
+    x_low, x_high = np.full(x_dim, -2.0), np.full(x_dim, 2.0)
+    if x is None:
+        x = drawn
+    else:
+        x_low, x_high = x.min(axis=0), x.max(axis=0)
     shapes = architecture.shapes(x, (LOW + HIGH) / 2, (HIGH - LOW) / np.sqrt(12))
     model = architecture.build(shapes, key=jax.random.key(seed))
     arrays, static = eqx.partition(model.network, eqx.is_inexact_array)
@@ -42,7 +48,7 @@ def random_estimator(
         shapes=shapes,
         method=ist.CARL(),
         prior=ist.Uniform(LOW, HIGH, names=["mass", "width"]),
-        region=Region(LOW, HIGH, np.full(x_dim, -2.0), np.full(x_dim, 2.0)),
+        region=Region(LOW, HIGH, x_low, x_high),
         x_names=tuple(x_names),
         theta_names=("mass", "width"),
         history=ist.History(losses, losses, np.ones(4), np.full(members, 4), "all 4 epochs"),

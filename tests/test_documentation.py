@@ -34,13 +34,17 @@ EXACT = [
 #: Toys, NUTS, classifiers or many simulated events.
 SLOW = ["README.md", "docs/inference.md", "docs/figures.md", "docs/report.md"]
 #: Pages about training, whose networks are trained for an epoch.
-TRAINED = ["docs/choosing.md", "docs/latent.md"]
+TRAINED = ["docs/choosing.md", "docs/export_cpp.md", "docs/latent.md"]
 #: Their recipes are files, which tests/examples/test_many_events.py runs.
 RECIPES = ["docs/many_events.md"]
-#: Files that studies make.
-MADE = ["report.json", "config.json", "log.txt"]
+#: Run by tests/export/test_python_page.py, with networks of random weights.
+EXPORTED_PYTHON = ["docs/export_python.md"]
+#: Files that studies and exports make.
+MADE = ["report.json", "config.json", "log.txt", "metadata.json"]
 #: Signatures in place of code.
 SIGNATURES = ["docs/api.md"]
+#: Needs a network, since an exact potential cannot be exported; trained for an epoch.
+EXPORTED = ["docs/export.md"]
 
 
 def read(page: Path) -> str:
@@ -56,7 +60,8 @@ def use_exact_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_page_with_code_is_run() -> None:
     with_code = {page.relative_to(ROOT).as_posix() for page in PAGES if read_blocks(page)}
-    assert with_code == {*EXACT, *SLOW, *TRAINED, *RECIPES, *SIGNATURES}
+    exported = {*EXPORTED, *EXPORTED_PYTHON}
+    assert with_code == {*EXACT, *SLOW, *TRAINED, *RECIPES, *SIGNATURES, *exported}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -81,7 +86,7 @@ def test_all_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", [*TRAINED, *EXPORTED])
 def test_the_blocks_train(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = ist.fit
 
@@ -132,7 +137,7 @@ def test_every_name_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_file_exists(page: Path) -> None:
     roots = [ROOT, ROOT / "src" / "inferostatic", ROOT / "benchmarks"]
-    roots.append(ROOT / "examples" / "many_events")
+    roots += [ROOT / "examples" / folder for folder in ("many_events", "cpp")]
     paths = set(re.findall(r"`([\w/]+\.(?:py|md|txt|json))", read(page)))
     missing = []
     for path in sorted(paths):

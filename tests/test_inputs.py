@@ -4,10 +4,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import awkward as ak
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
@@ -24,6 +22,10 @@ from inferostatic.inputs import (
     require_float32,
     require_order,
 )
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
+ak = OptionalPackage("awkward")
 
 READABLE = {
     "NumPy": np.array([[1.0, 2.0], [3.0, 4.0]]),

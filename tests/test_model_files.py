@@ -21,6 +21,7 @@ from inferostatic.estimator.loading import KINDS
 from inferostatic.estimator.matrix_element import MatrixElement
 from inferostatic.events.morphing.morphing import Morphing
 from inferostatic.events.morphing.nuisance import RateResponse
+from parameters import slow
 from saved_models import FOLDER, SUPPLIED, answers, told
 
 EXPECTED: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
@@ -29,6 +30,15 @@ EXPECTED: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text(encod
 IN_NO_FILE = {
     Morphing: "the joint density of the training events, which a model file does not hold",
     RateResponse: "part of a morphing",
+}
+#: Files whose answers take long and come from the same code as those of others.
+LIKE_OTHERS = {
+    "nde-flow-of-a-user",
+    "nde-two-members",
+    "nde-without-prior",
+    "nde-quantile",
+    "scandal",
+    "network-particle-set-two-tower",
 }
 #: Parts of a header that may differ between versions of one model.
 NAMES = ("format", "version", "packages", "kind", "type", "known")
@@ -61,7 +71,7 @@ def assert_same(found: Any, expected: Any, what: str, *, rtol: float, atol: floa
         assert found == expected, what
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", [slow(name) if name in LIKE_OTHERS else name for name in EXPECTED])
 def test_a_file_answers_what_it_did(name: str) -> None:
     expected = EXPECTED[name]
     at = tuple(np.array(part) for part in expected["at"])

@@ -2,14 +2,17 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_estimator, gaussian
 from inferostatic.events import watch as watch_module
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
 
 PRIOR = ist.Uniform([-3.0, -3.0], [3.0, 3.0], names=["a", "b"])
 NAMES = ("u", "v")
@@ -18,19 +21,19 @@ THETA = np.array([0.3, -0.2])
 X = THETA + np.random.default_rng(5).normal(size=(40, 2))
 
 
-def framed(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+def framed(theta: np.ndarray, rng: np.random.Generator) -> Any:
     return pd.DataFrame(theta + rng.normal(size=theta.shape), columns=list(NAMES))
 
 
-def swapped(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+def swapped(theta: np.ndarray, rng: np.random.Generator) -> Any:
     return framed(theta, rng).reindex(columns=["v", "u"])
 
 
-def foreign(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+def foreign(theta: np.ndarray, rng: np.random.Generator) -> Any:
     return framed(theta, rng).set_axis(["u", "w"], axis=1)
 
 
-Simulator = Callable[[np.ndarray, np.random.Generator], pd.DataFrame]
+Simulator = Callable[[np.ndarray, np.random.Generator], Any]
 
 
 def predict(simulator: Simulator) -> object:
@@ -104,18 +107,33 @@ def test_columns_are_compared_whenever_events_are_simulated_again(name: str) -> 
 def test_columns_must_not_change_between_calls() -> None:
     calls = itertools.count()
 
-    def fickle(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+    def fickle(theta: np.ndarray, rng: np.random.Generator) -> Any:
         return (swapped if next(calls) else framed)(theta, rng)
 
     with pytest.raises(ValueError, match=r"x changed between calls.*at row 200"):
         ist.simulate(fickle, PRIOR, 10_001, seed=1)
 
 
+def test_categories_that_a_sample_lacks_are_named() -> None:
+    """As `pandas.get_dummies` leaves them out where text has no list of categories."""
+    calls = itertools.count()
+
+    def text(theta: np.ndarray, rng: np.random.Generator) -> Any:
+        channel = ["e", "mu"] * (len(theta) // 2) if next(calls) else ["e"] * len(theta)
+        frame = pd.DataFrame({"m": rng.normal(theta[:, 0]), "channel": channel})
+        return pd.get_dummies(frame, columns=["channel"])
+
+    with pytest.raises(ValueError, match=r"Not in both: channel_mu\. pandas\.get_dummies makes"):
+        ist.simulate(text, PRIOR, 400, seed=1)
+    with pytest.raises(ValueError, match=r"^x lacks v; its columns are u, .*pandas\.Categorical"):
+        ESTIMATOR.score(pd.DataFrame(X[:, :1], columns=["u"]), THETA)
+
+
 def test_a_simulator_that_says_its_names_must_keep_to_them() -> None:
     class Named:
         x_names = ("v", "u")
 
-        def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> Any:
             return framed(theta, rng)
 
     with pytest.raises(ValueError, match="but the order here is v, u"):

@@ -48,6 +48,23 @@ def test_what_cannot_be_pickled_is_refused_with_the_cure() -> None:
         np.testing.assert_array_equal(other.score(x, theta), estimator.score(x, theta))
 
 
+@pytest.mark.parametrize("network", [ist.MLP((4,)), ist.Residual(4, 1), ist.MixtureFlow()])
+def test_a_network_that_was_copied_or_pickled_is_the_same(network: Any) -> None:
+    """Also its activation, a compiled function of JAX, by which files know it."""
+    for other in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        assert other == network
+        assert other.activation is network.activation
+    nested = pickle.loads(pickle.dumps(ist.Potential(ist.TwoTower(4, ist.MLP((3,))))))
+    assert nested.network.x_network.activation is ist.MLP((3,)).activation
+
+
+def test_a_network_with_a_lambda_can_be_copied_only() -> None:
+    network = ist.MLP((4,), activation=lambda z: jnp.sin(z))
+    assert copy.deepcopy(network) == network
+    with pytest.raises(pickle.PicklingError, match=r"<lambda>.*by def or class at the top of a"):
+        pickle.dumps(network)
+
+
 def one(z: Any) -> Any:
     return jnp.sin(z)
 

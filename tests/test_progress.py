@@ -97,6 +97,20 @@ def test_a_long_job_leaves_rare_lines_in_a_log(log: io.StringIO, clock: Clock) -
     ]
 
 
+def test_what_the_first_step_waits_for_is_not_expected_of_the_others(
+    log: io.StringIO, clock: Clock
+) -> None:
+    with contextlib.redirect_stderr(log), progress("training", 100) as advance:
+        for seconds, steps in ((30, 4), (5, 4), (15, 12), (60, 80)):
+            clock.now += seconds
+            advance(steps)
+    assert log.getvalue().splitlines() == [
+        "training: 4/100",
+        "training: 20/100, about 100 s left",  # 20 s for the last 16 steps
+        "training: 100/100 in 110 s",
+    ]
+
+
 class Broken(io.StringIO):
     """A full disk."""
 

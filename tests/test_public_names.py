@@ -14,14 +14,14 @@ ALICE ALICES Automatic CARL CASCAL CLs CLsb CapabilityError Checkpoint Constant 
 CustomPairs CustomPrior DCTR Dask Delta DensityEstimator DirectRatio DirectScore Discrete Drop
 Epanechnikov Estimator Events Exponential Factorised FarReweighting Flow Gaussian GlorotUniform Grid
 History Importance InProcess Independent JaxSimulator JointDensity KCE KLRE KSE Latent LatentLoss
-LecunNormal Likelihood Linear Logistic MEM MLP MatrixElement Mix MixtureFlow Morphing MultiScale NDE
-NUTS Natural NearbySimulation Neyman Normal NumpyroSimulator ParticleSet PerParticle PerWorker
-Potential ProcessPool Product Program Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw Records
-Rectangular Residual Reweighted SALLINO SALLY SCANDAL Savage ScoreCalibration ScoreEstimator Setting
-Sign Simulated Square Standardised Store TaskError Templates Training TrainingError Triangular
-TruncatedNormal TwoTower UncertainRate Uniform WeightedPool Wilks calibrated_fit centre
+LecunNormal Likelihood Linear Logistic MEM MLP MatrixElement Mix MixtureFlow ModelCard Morphing
+MultiScale NDE NUTS Natural NearbySimulation Neyman Normal NumpyroSimulator ParticleSet PerParticle
+PerWorker Potential ProcessPool Product Program Quantile RASCAL ROLR ROLRLoss RatioEstimator Raw
+Records Rectangular Residual Reweighted SALLINO SALLY SCANDAL Savage ScoreCalibration ScoreEstimator
+Setting Sign Simulated Square Standardised Store TaskError Templates Training TrainingError
+Triangular TruncatedNormal TwoTower UncertainRate Uniform WeightedPool Wilks calibrated_fit centre
 centring_report checks choose_width closure compare confidence_set cross_entropy_fit cross_fit
-diagnose draw fisher fit forward_score from_numpyro load maximum_likelihood measure_bias
+diagnose draw export fisher fit forward_score from_numpyro load maximum_likelihood measure_bias
 nuisance_exponents observable pad_particles paper_network paper_ratio_network paper_score_network
 plots posterior read_lhe read_lhe_weights read_madminer read_madminer_samples read_root replay
 report reweight score_response simulate to_pyhf toys upper_limit
@@ -45,7 +45,8 @@ def test_type_checkers_see_the_same_names() -> None:
     imported = [node for node in static.body if isinstance(node, ast.ImportFrom)]
     seen = {alias.asname: (node.module, alias.name) for node in imported for alias in node.names}
     homes = {name: (module, name) for name, module in ist._HOMES.items()}
-    assert seen == homes | {"checks": (None, "checks"), "plots": (None, "plots")} | {
+    modules = {name: (None, name) for name in ("checks", "export", "plots")}
+    assert seen == homes | modules | {
         "report": ("report.report", "report"),
         "toys": ("world", "toys"),
     }
@@ -181,3 +182,13 @@ def test_the_knobs_of_training_are_these() -> None:
         "progress_bar",
     ]
     assert {p.kind for p in knobs.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("module", [ist.checks, ist.plots, ist.toys], ids=lambda m: m.__name__)
+def test_modules_list_what_they_offer_and_nothing_else(module: Any) -> None:
+    names = dir(module)
+    assert names == sorted(set(names))
+    assert len(names) > 10
+    for name in names:
+        assert getattr(module, name).__module__.startswith("inferostatic."), name
+        assert not inspect.ismodule(getattr(module, name)), name

@@ -5,7 +5,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from mkdocs.exceptions import PluginError
+
+pytest.importorskip("latex2mathml")
+PluginError = pytest.importorskip("mkdocs.exceptions").PluginError
 
 HOOKS = Path(__file__).parents[1] / "docs" / "hooks"
 

@@ -19,8 +19,8 @@ def simulator(theta, rng):
     return theta + rng.normal(size=theta.shape)
 
 
-def rate(theta):
-    return 30.0 + 0 * theta[0]
+def expected_events(theta):
+    return 30.0 + 4.0 * theta[0]
 """
 
 STUDY = """

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from .compilation_cache import keep_compilations
 from .compiler import avoid_wrong_sums
+from .versions import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import checks as checks
+    from . import export as export
     from . import plots as plots
     from .checkpoint import Checkpoint as Checkpoint
     from .checks.closure import closure as closure
     from .checks.diagnose import diagnose as diagnose
+    from .estimator.card import ModelCard as ModelCard
     from .estimator.density import DensityEstimator as DensityEstimator
     from .estimator.estimator import CapabilityError as CapabilityError
     from .estimator.estimator import Estimator as Estimator
@@ -156,13 +159,12 @@ if TYPE_CHECKING:
     from .world.program import Program as Program
     from .world.simulator import JaxSimulator as JaxSimulator
 
-__version__ = "0.1.0"
-
 #: Public names by the module that defines them.
 _NAMES = {
     "checkpoint": "Checkpoint",
     "checks.closure": "closure",
     "checks.diagnose": "diagnose",
+    "estimator.card": "ModelCard",
     "estimator.density": "DensityEstimator",
     "estimator.estimator": "CapabilityError Estimator RatioEstimator ScoreEstimator",
     "estimator.history": "History",
@@ -247,7 +249,13 @@ _NAMES = {
 #: Where each of them is.
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 #: Public modules; that of reports can be called.
-_MODULES = {"checks": "checks", "plots": "plots", "report": "report", "toys": "world.toys"}
+_MODULES = {
+    "checks": "checks",
+    "export": "export",
+    "plots": "plots",
+    "report": "report",
+    "toys": "world.toys",
+}
 
 __all__ = sorted([*_HOMES, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -12,13 +12,13 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .files import write_whole
+from .versions import find_version
 
 
 class FileKind(NamedTuple):
@@ -131,7 +131,7 @@ def read_archive(
 
 def package_versions() -> dict[str, str]:
     """Versions of the packages that make what a file holds."""
-    return {name: metadata.version(name) for name in ("inferostatic", "jax", "equinox", "optax")}
+    return {name: find_version(name) for name in ("inferostatic", "jax", "equinox", "optax")}
 
 
 def _read_members(stream: Any, size: int) -> dict[str, bytes]:  # noqa: ANN401

@@ -36,7 +36,7 @@ from .interruption import exit_when_terminated, is_interruption
 #: One step of the work.
 STEP = FileKind("inferostatic-checkpoint", 1, "checkpoint")
 #: What the manifest says it is, with the version of the format.
-MANIFEST = {"format": "inferostatic-checkpoint", "version": 1}
+MANIFEST: dict[str, object] = {"format": "inferostatic-checkpoint", "version": 1}
 #: Its name.
 MANIFEST_NAME = "manifest.json"
 #: File by whose lock a process has the folder for itself.
@@ -177,6 +177,12 @@ class NotSaved(AbstractSavedWork):
 
 class SavedInFolder(AbstractSavedWork):
     """Work with a checkpoint: steps are files of its folder."""
+
+    options: Checkpoint
+    folder: Path
+    lock: threading.RLock
+    last: float
+    recalled: int
 
     def __init__(self, options: Checkpoint, digest: str) -> None:
         self.options, self.folder = options, Path(options.path)

@@ -27,6 +27,11 @@ else:
 SHOWN_ROWS = 5
 #: Names that a message lists at most.
 SHOWN_NAMES = 20
+#: The usual reason why columns of one sample are missing in another.
+ALL_CATEGORIES = (
+    "pandas.get_dummies makes columns for the categories of a sample alone, unless all are named "
+    "before, by pandas.Categorical(…, categories=[…])."
+)
 #: Smallest normal number of float32.
 FLOAT32_TINY = float(np.finfo(np.float32).tiny)
 #: Largest number of float32.
@@ -113,12 +118,16 @@ def _read_columns(table: Any, name: str) -> Any:  # noqa: ANN401
         except (TypeError, ValueError):
             numbers = False
         if not numbers:
+            # get_dummies of text makes columns for those categories alone that occur in the sample,
+            # and .cat needs categories: so they are named first.
+            frame = name.split()[-1]
+            one = f"{frame}[{str(column)!r}]"
             raise TypeError(
                 f"column {str(column)!r} of {name} holds {kind}, not numbers. State how it is "
-                f"encoded: {name}[{str(column)!r}].cat.codes numbers categories, "
-                f"pandas.get_dummies({name}, columns=[{str(column)!r}]) gives each one a column of "
-                "0 and 1, and .astype(float) reads numbers; missing values must be filled or left "
-                "out. Booleans need nothing: False is 0 and True is 1."
+                f"encoded. Categories: name all of them, {one} = pandas.Categorical({one}, "
+                f"categories=[…]); then {one}.cat.codes numbers them, or pandas.get_dummies({frame}"
+                f", columns=[{str(column)!r}]) gives each a column of 0 and 1. Numbers as text: "
+                ".astype(float). Missing values must be filled or left out; booleans need nothing."
             )
     return np.stack(read, axis=1) if read and len(set(kinds)) > 1 else table
 
@@ -315,6 +324,12 @@ def require_order(
         raise ValueError(
             f"the columns of {name} are {', '.join(given)}, but the order here is "
             f"{', '.join(names)}; use {name}[{list(names)}]."
+        )
+    missing = [one for one in names if one not in given and not COUNTED.fullmatch(one)]
+    if given and missing and set(given) < set(names) and not renamed:
+        raise ValueError(
+            f"{name} lacks {', '.join(missing[:SHOWN_NAMES])}; its columns are {', '.join(given)}, "
+            f"and those expected here are {', '.join(names)}. {ALL_CATEGORIES}"
         )
     pairs = zip(given, names, strict=True) if len(given) == len(names) and not renamed else ()
     if any(a != b and not COUNTED.fullmatch(a) and not COUNTED.fullmatch(b) for a, b in pairs):

@@ -169,14 +169,18 @@ def _lines(title: str, total: int, *, closing: bool) -> Iterator[Advance]:
     start = last = time.monotonic()
     done = 0
     latest = ""
+    first: tuple[float, int] | None = None
 
     def advance(steps: int, note: str = "") -> None:
-        nonlocal done, last, closing, latest
+        nonlocal done, last, closing, latest, first
         done, latest = done + steps, note
         now = time.monotonic()
+        # The first steps may have compiled or loaded something, which says nothing of the others.
+        began, before = first = first or (now, done)
         if now - last >= SECONDS_BETWEEN_LINES and done < total:
-            left = (now - start) / max(done, 1) * (total - done)
-            _print(f"{title}: {done}/{total}, about {left:.0f} s left", note)
+            each = (now - began) / (done - before) if done > before else None
+            left = f", about {each * (total - done):.0f} s left" if each is not None else ""
+            _print(f"{title}: {done}/{total}{left}", note)
             last, closing = now, True
 
     yield advance

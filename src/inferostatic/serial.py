@@ -5,6 +5,7 @@ is a frozen record of numbers, names and other such records, so one pair of func
 Functions that a user wrote cannot be stored; their name is, and loading asks for them again.
 """
 
+import copyreg
 import dataclasses
 import pickle
 import types
@@ -22,13 +23,14 @@ _KNOWN: dict[str, Any] = {}
 #: Modules that register something, by their folders. A file may name what nobody imported yet.
 REGISTERING = {
     "world.priors": "custom discrete prior product truncated_normal",
+    "events": "origin",
     "events.morphing": "morphing nuisance",
     "supervision": "candidates density difference kernel_score kernels latent pairs references",
     "models": "architecture matrix_element theta_potential",
     "models.features": "coordinates feature_map features per_particle",
     "models.flows": "flow",
     "models.networks": "networks particle_set two_tower",
-    "estimator": "measured_mean response_model",
+    "estimator": "measured_mean provenance response_model",
     "learning": "density_methods losses methods",
     "learning.training": "options",
 }
@@ -56,6 +58,25 @@ def known(thing: T) -> T:
         raise TypeError(f"{thing!r} has no name to be stored under.")
     _KNOWN[name] = thing
     return thing
+
+
+def picklable(kind: type[T]) -> type[T]:
+    """Let a known class that holds JAX's functions be pickled and copied, by its description.
+
+    These are compiled functions: pickle refuses them, and `copy.deepcopy` makes other ones, which
+    no file knows.
+    """
+    copyreg.pickle(kind, _reduce_record)
+    return kind
+
+
+def _reduce_record(thing: object) -> tuple[Any, ...]:
+    users: dict[str, UserObject] = {}
+    return _restore_record, (describe(thing, users), users)
+
+
+def _restore_record(description: Any, users: Mapping[str, "UserObject"]) -> Any:  # noqa: ANN401
+    return restore(description, {name: user.thing for name, user in users.items()})
 
 
 def register(name: str, thing: object) -> None:
@@ -95,10 +116,10 @@ class UserObject:
         except Exception as error:  # of any kind, by what the user wrote
             name = user_name(self.thing)
             raise pickle.PicklingError(
-                f"the estimator holds the user-written {name!r}, which cannot be pickled "
-                f"({error}). Define it by def or class at the top of a module, not as a lambda or "
-                "inside a function; or save the estimator, est.save(path), and load it in every "
-                f"process: ist.load(path, supplied={{{name!r}: …}})."
+                f"there is the user-written {name!r} inside, which cannot be pickled ({error}). "
+                "Define it by def or class at the top of a module, not as a lambda or inside a "
+                "function; or save the estimator, est.save(path), and load it in every process: "
+                f"ist.load(path, supplied={{{name!r}: …}})."
             ) from error
         return UserObject, (self.thing,)
 

@@ -91,6 +91,7 @@ class Purpose(enum.IntEnum):
     STUDY = 71
     STUDY_DATA = 72
     STUDY_REWEIGHT = 73
+    EXPORT_POINTS = 74
 
 
 @dataclasses.dataclass(frozen=True)

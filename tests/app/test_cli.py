@@ -1,22 +1,36 @@
 """The command in odd surroundings: it says what is wrong before it works, and loses no file.
 
-The command runs in a process of its own. Its experiment is replaced by stored results, so that each
-test takes as long as the import; `tests/paper/test_paper.py` runs the experiment itself.
+Where streams and signals matter, the command runs in a process of its own. Its experiment is
+replaced by made-up results, so that each test takes as long as the import;
+`tests/paper/test_paper.py` runs the experiment itself.
 """
 
+import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
-from inferostatic.paper import report
-from inferostatic.paper.experiment import PaperResults, check_settings, reproduce
+from inferostatic.app.cli import app
+from inferostatic.paper import experiment, report
+from inferostatic.paper.experiment import (
+    COLUMNS,
+    METRICS,
+    PUBLISHED,
+    TASKS,
+    PaperResults,
+    Prediction,
+    check_settings,
+)
 
 DRIVER = """
 import signal
@@ -43,11 +57,6 @@ def reproduce(**settings):
     return pickle.loads(Path(os.environ["RESULTS"]).read_bytes())
 
 def write_results(results, folder):
-    if mode == "fails":
-        raise OSError(28, "No space left on device")
-    if mode == "interrupted":
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.1)
     (folder / "table.json").write_text("whole")
     return folder / "index.html"
 
@@ -58,12 +67,35 @@ cli.main()
 """
 
 
+def published_results() -> PaperResults:
+    """As if one instance had found the published numbers."""
+    scores = {
+        task: {
+            column: {"standard_error": [0.01], **{name: [found[name]] for name in METRICS}}
+            for column, found in PUBLISHED[task].items()
+        }
+        for task in TASKS
+    }
+    rng = np.random.default_rng(5)
+    losses = {column: rng.uniform(size=(2, 1, 20)) for column in COLUMNS}
+    return PaperResults(
+        scores=scores,
+        truth={task: PUBLISHED["truth"][task]["loss"] for task in TASKS},
+        settings={"instances": 1, "events": 200, "epochs": 20, "seed": 5},
+        predictions={
+            "score": Prediction(rng.normal(size=(200, 3)), rng.normal(size=(200, 3))),
+            "ratio": Prediction(rng.uniform(size=200), rng.uniform(size=200)),
+        },
+        histories={
+            column: (training, validation) for column, (training, validation) in losses.items()
+        },
+    )
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = reproduce(instances=1, events=200, epochs=1, seed=5)
     path = tmp_path_factory.mktemp("results") / "results.pickle"
-    path.write_bytes(pickle.dumps(found))
-    assert isinstance(pickle.loads(path.read_bytes()), PaperResults)
+    path.write_bytes(pickle.dumps(published_results()))
     return path
 
 
@@ -174,19 +206,47 @@ def test_ctrl_c_while_it_works(command: Command) -> None:
     assert before.read_text() == "of a run before"
 
 
-def test_ctrl_c_while_it_writes(command: Command) -> None:
-    code, out, error = command("inferostatic paper --out o", "interrupted")
-    assert code == 130
-    assert "published medians in brackets" in out
-    assert error.strip() == "Interrupted when all was done; the report is o/index.html."
-    assert (command.folder / "o" / "table.json").read_text() == "whole"
+Paper = Callable[[], Result]
 
 
-def test_what_cannot_be_written_is_shown(command: Command) -> None:
-    code, out, error = command("inferostatic paper --out o", "fails")
-    assert code == 1
-    assert "published medians in brackets" in out
-    assert "could not be written to o: [Errno 28] No space left on device" in error
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
+    """Runs `inferostatic paper --out o` in this process, with made-up results."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(experiment, "reproduce", lambda **_: published_results())
+    return lambda: CliRunner().invoke(app, ["paper", "--out", "o"])
+
+
+def test_ctrl_c_while_it_writes(
+    paper: Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: PaperResults, folder: Path) -> Path:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        (folder / "table.json").write_text("whole")
+        return folder / "index.html"
+
+    monkeypatch.setattr(report, "write_results", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may ignore it
+    try:
+        found = paper()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found.exit_code == 130
+    assert "published medians in brackets" in found.stdout
+    assert found.stderr.strip() == "Interrupted when all was done; the report is o/index.html."
+    assert (tmp_path / "o" / "table.json").read_text() == "whole"
+
+
+def test_what_cannot_be_written_is_shown(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(results: PaperResults, folder: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report, "write_results", fails)
+    found = paper()
+    assert found.exit_code == 1
+    assert "published medians in brackets" in found.stdout
+    assert "could not be written to o: [Errno 28] No space left on device" in found.stderr
 
 
 REFUSED = {
@@ -212,10 +272,6 @@ def test_what_cannot_work_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this process, because each takes the same way."""
-    from typer.testing import CliRunner
-
-    from inferostatic.app.cli import app
-    from inferostatic.paper import experiment
 
     def work(**settings: Any) -> PaperResults:
         raise AssertionError(f"work has begun with {settings}")
@@ -234,14 +290,13 @@ def test_what_cannot_work_is_refused_before_any_work(
         assert isinstance(result.exception, SystemExit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "fragment", "changes"),
     [
         ("paper --out o --seed 4294967296", "seed must lie in", {}),
-        pytest.param("paper --out o", "MPLBACKEND", {"MPLBACKEND": "no"}, marks=pytest.mark.slow),
-        pytest.param(
-            "paper --out o", "backend 'no'", {"JAX_PLATFORMS": "no"}, marks=pytest.mark.slow
-        ),
+        ("paper --out o", "MPLBACKEND", {"MPLBACKEND": "no"}),
+        ("paper --out o", "backend 'no'", {"JAX_PLATFORMS": "no"}),
     ],
 )
 def test_the_process_ends_with_a_message(
@@ -270,3 +325,40 @@ def test_a_folder_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("")
     assert report.prepare_folder(str(tmp_path)) == tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+
+
+def test_every_command_speaks_to_scripts_and_is_listed_in_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import typer
+    from typer.testing import CliRunner
+
+    from inferostatic.app.cli import app
+
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert len(commands) >= 12
+    for name, one in commands.items():
+        assert any("--json" in option.opts for option in one.params), name
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = CliRunner().invoke(app, ["--help"]).output
+    words = listed.split()
+    for name, one in commands.items():
+        first = one.callback.__doc__.partition("\n")[0].split()
+        begin = next(i for i, word in enumerate(words) if word == name and words[i + 1] == first[0])
+        assert words[begin + 1 : begin + 1 + len(first)] == first
+
+
+def test_the_paper_as_json(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from inferostatic.app.cli import app
+    from inferostatic.paper import experiment
+
+    found = pickle.loads(results.read_bytes())
+    monkeypatch.setattr(experiment, "reproduce", lambda **settings: found)
+    monkeypatch.setattr(report, "write_results", lambda results, folder: folder / "index.html")
+    result = CliRunner().invoke(app, ["paper", "--out", str(tmp_path / "o"), "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told.pop("report") == str(tmp_path / "o" / "index.html")
+    assert told == json.loads(json.dumps(found.table()))

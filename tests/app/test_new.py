@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import inferostatic as ist
 from inferostatic.app.cli import app
+from inferostatic.app.config.checks import list_missing_packages
 from inferostatic.app.config.reading import read_study
 from tiny_study import call
 
@@ -55,6 +56,40 @@ def test_lines_that_are_comments_are_valid_too(tmp_path: Path) -> None:
     file.write_text(text)
     study = read_study(tmp_path / "study")
     assert (study.simulate.workers, study.fit.members, study.simulator.version) == (4, 2, "1")
+
+
+def test_without_iminuit_a_new_study_does_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "iminuit", None)
+    result = call("new", tmp_path / "study")
+    assert "[infer.maximum_likelihood] is left out, because iminuit is not inst" in result.output
+    study = read_study(tmp_path / "study")
+    assert study.infer is not None
+    assert study.infer.maximum_likelihood is None
+    assert study.infer.calibrated_fit is not None
+    assert list_missing_packages(study) == []
+    text = (tmp_path / "study" / "study.toml").read_text()
+    command = "# needs pip install 'inferostatic[inference]'"
+    assert f"\n# [infer.maximum_likelihood]             {command}\n" in text
+
+
+def test_a_study_names_all_extras_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("new", tmp_path / "study")
+    file = tmp_path / "study" / "study.toml"
+    text = file.read_text().replace('# data = "observed.csv"', 'data = "observed.root"')
+    simulated = text[text.index("[infer.simulated]") : text.index("# The questions")]
+    file.write_text(text.replace(simulated, "").replace("# [infer.max", "[infer.max"))
+    for name in ("iminuit", "uproot"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setenv("COLUMNS", "1000")
+    (tmp_path / "study" / "observed.root").write_bytes(b"not read")
+    result = call("infer", tmp_path / "study")
+    assert result.exit_code == 1, result.output
+    needs = "this study needs iminuit, uproot: pip install 'inferostatic[inference,readers]'."
+    assert needs in result.output
 
 
 def test_citation() -> None:

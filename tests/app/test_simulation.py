@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 import inferostatic as ist
 from inferostatic.app.cli import app
+from parameters import slow
 
 #: A simulator that takes some time, and fails where a file says so.
 FILE = """
@@ -228,7 +229,11 @@ def children(process: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("number", "status", "more"),
-    [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--workers", "2"])],
+    [
+        (signal.SIGTERM, 143, []),
+        slow(signal.SIGINT, 130, []),
+        slow(signal.SIGTERM, 143, ["--workers", "2"]),
+    ],
 )
 def test_a_signal_leaves_a_store_that_the_same_command_completes(
     folder: Path, number: int, status: int, more: list[str]

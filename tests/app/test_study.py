@@ -1,6 +1,7 @@
 """A tiny study by the command line: done once, again where something changed, and reported."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.app.study.build import load_simulator
+from inferostatic.app.study.folder import open_study
 from tiny_study import STUDY, call, write_study
 
 TITLES = ["simulate", "fit", "diagnose", "maximum likelihood"]
@@ -133,7 +136,27 @@ def test_status_report_compare_and_info_run_no_code_of_the_user(study: Path) -> 
     (model,) = (study / "run" / "fit").glob("*/model.isn")
     told = json.loads(call("info", model, "--json").stdout)
     assert (told["kind"], told["theta_names"]) == ("Estimator", ["a", "b"])
-    assert "trained region: a from -2 to 2" in call("info", model).stdout
+    card = told["card"]
+    assert card["simulated"] == {
+        "simulator": "simulator of simulator_of_a_study.py",
+        "version": None,
+        "seed": json.loads((study / "run" / "config.json").read_text())["seeds"]["training"],
+        "source": None,
+        "events": 600,
+        "effective_events": None,
+    }
+    assert card["parameters"][0] == {"name": "a", "low": -2.0, "high": 2.0}
+    assert card["diagnosis"] is None
+    text = call("info", model).stdout
+    assert "600 events, by simulator of simulator_of_a_study.py, seed" in text
+    assert "chosen" in text or "choices: " in text
+    (judged,) = (study / "run" / "diagnose").glob("*/model.isn")
+    judged_card = json.loads(call("info", judged, "--json").stdout)["card"]
+    numbers = json.loads((study / "report.json").read_text())["numbers"]["diagnose"]
+    assert judged_card["diagnosis"]["passed"] == bool(numbers["passed"])
+    for name in ("diagnosis", "trusted_events", "trusted_because"):
+        del card[name], judged_card[name]
+    assert judged_card == card
     assert not (study / "imported").exists()
 
 
@@ -216,3 +239,33 @@ def test_data_files_give_the_same_numbers(study: Path) -> None:
     result = call("infer", study)
     assert result.exit_code == 2
     assert 'infer.data names "observed.csv", which cannot be read: No such file' in result.stderr
+
+
+def test_a_file_of_the_study_may_be_named_alone_in_a_command(tmp_path: Path) -> None:
+    """It is found from any folder; what is on PATH, or made by a run, keeps its meaning."""
+    words = ["python3", "generate.py", "x.csv", "other.py", "{theta}", "{x}", "{seed}"]
+    text = STUDY.replace('file = "simulator_of_a_study.py"', f"command = {json.dumps(words)}")
+    folder = write_study(tmp_path / "study", text)
+    for name in ("python3", "generate.py", "x.csv"):
+        (folder / name).touch()
+    command = load_simulator(open_study(folder)).command
+    assert command == ("python3", str(folder / "generate.py"), *words[2:])
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("{'m': theta[:, 0], 't': ['a'] * len(theta)}", "column 't' of the simulator's x holds"),
+        ("{'m': theta[:, 0], 'u': theta[:, 1]}", "columns m, u, but .* are m, t. Remove x_names"),
+    ],
+)
+def test_a_frame_that_does_not_fit_is_no_failure_of_the_simulator(
+    tmp_path: Path, columns: str, said: str
+) -> None:
+    pytest.importorskip("pandas")
+    own = f"import pandas\n\n\ndef simulator(theta, rng):\n    return pandas.DataFrame({columns})\n"
+    result = call("simulate", write_study(tmp_path / "study", simulator=own))
+    assert result.exit_code == 1
+    assert re.search(said, " ".join(result.output.split()))
+    for misleading in ("failed for", "JaxSimulator", "narrow the prior"):
+        assert misleading not in result.output

@@ -16,9 +16,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 import inferostatic as ist
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
 
 #: In place of a value that cannot be made from this plain value.
 SKIP = object()

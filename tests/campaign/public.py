@@ -833,6 +833,12 @@ def save_to(path: Any) -> Any:
     return "saved"
 
 
+def write_stablehlo(estimator: Any, path: Any) -> Any:
+    ist.export.stablehlo(estimator, path)
+    Path(path).unlink()
+    return "written"
+
+
 def numpyro_target() -> Target:
     import numpyro
     import numpyro.distributions as dist
@@ -1582,6 +1588,49 @@ def result_plot_targets() -> list[Target]:
     ]
 
 
+def export_to(estimator: Any, path: Any, opset: Any, one_graph: Any) -> Any:
+    files = ist.export.onnx(estimator, path, opset=opset, one_graph=one_graph)
+    for file in set(files.paths.values()):
+        file.unlink()
+    return sorted(files.paths)
+
+
+def write_header_to(estimator: Any, path: Any, name: Any, check: Any) -> Any:
+    file = ist.export.cpp(estimator, path, name=name, check=check)
+    content = file.read_bytes()
+    file.unlink()
+    return content
+
+
+def export_targets() -> list[Target]:
+    return [
+        target(
+            "export.stablehlo",
+            write_stablehlo,
+            heavy=True,
+            estimator=thing(UNTRAINED),
+            path=Argument(folder() / "model.zip", "path"),
+        ),
+        target(
+            "export.onnx",
+            export_to,
+            heavy=True,
+            estimator=thing(UNTRAINED),
+            path=Argument(folder() / "model.onnx", "path"),
+            opset=count(17),
+            one_graph=flag(value=False),
+        ),
+        target(
+            "export.cpp",
+            write_header_to,
+            estimator=thing(UNTRAINED),
+            path=Argument(folder() / "model.h", "path"),
+            name=text("model", "None"),
+            check=flag(value=False),
+        ),
+    ]
+
+
 class _Random:
     """A fresh generator for every call, so that calls can be compared."""
 
@@ -1676,7 +1725,7 @@ def toy_targets() -> list[Target]:
 NO_TARGET = {
     "made by the library, methods are targets": "Estimator ScoreEstimator RatioEstimator "
     "DensityEstimator MatrixElement NumpyroSimulator Records History",
-    "errors and warnings": "CapabilityError FarReweighting TaskError TrainingError",
+    "errors and warnings": "CapabilityError ExportError FarReweighting TaskError TrainingError",
     "without arguments": "Automatic Constant Drop Exponential GlorotUniform Independent "
     "LecunNormal Linear Logistic NDE Natural Raw Savage Sign Square Standardised Wilks Isotonic "
     "HistogramBins",
@@ -1702,6 +1751,7 @@ def targets() -> tuple[Target, ...]:
         *check_targets(),
         *plot_targets(),
         *result_plot_targets(),
+        *export_targets(),
         *toy_targets(),
     )
 
@@ -1716,7 +1766,7 @@ def missing() -> dict[str, set[str]]:
     """Public names without a target, and arguments that no target has."""
     heads = {part for one in targets() for part in re.split(r"[ .()]", one.name)}
     excused = {name for names in NO_TARGET.values() for name in names.split()}
-    modules: list[Any] = [ist, ist.checks, ist.plots, ist.toys]
+    modules: list[Any] = [ist, ist.checks, ist.export, ist.plots, ist.toys]
     every = {
         name
         for module in modules

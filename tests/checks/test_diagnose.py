@@ -10,8 +10,9 @@ import pytest
 
 import inferostatic as ist
 from exact_estimators import as_direct, exact_dirichlet
-from inferostatic.checks.diagnose import diagnose
+from inferostatic.checks.diagnose import Diagnosis, diagnose
 from inferostatic.checks.finding import Finding, combine_p_values, judge_together
+from inferostatic.checks.learned_bias import BiasOverTheta
 from inferostatic.checks.validation_events import ValidationEvents, select_events
 from inferostatic.estimator.history import Region
 
@@ -20,7 +21,14 @@ def dirichlet(**changes: Any) -> ist.Estimator:
     return exact_dirichlet(low=0.5, high=5.0, **changes)
 
 
-def test_the_truth_has_no_fault(events: ist.Events, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def right(events: ist.Events) -> Diagnosis:
+    return diagnose(dirichlet(), events)
+
+
+def test_the_truth_has_no_fault(
+    events: ist.Events, right: Diagnosis, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = diagnose(dirichlet(), events)
     assert found.passed
     assert found.verdict.startswith("No fault found in 7 checks on 20,000 events. Estimates from")
@@ -41,8 +49,7 @@ def test_the_truth_has_no_fault(events: ist.Events, capsys: pytest.CaptureFixtur
         "TARP",
     ]
     assert found.coverage is not None
-    again = diagnose(dirichlet(), events)
-    assert again.summary() == found.summary()
+    assert right.summary() == found.summary()
 
 
 @pytest.mark.parametrize(
@@ -140,9 +147,9 @@ def test_exact_estimators_are_seldom_called_notable() -> None:
     assert abs(notable / 4000 - 0.05) < 0.01
 
 
-def test_an_unproven_deviation_is_not_called_good(events: ist.Events) -> None:
+def test_an_unproven_deviation_is_not_called_good(right: Diagnosis) -> None:
     """E[r] = 1.036 ± 0.011 among seven checks: neither a fault nor nothing."""
-    found = diagnose(dirichlet(), events)
+    found = right
     deviation = Finding("mean ratio", 0.003, 0.036, 0.1, "E[r] = 1.036 ± 0.011")
     findings = tuple(deviation if f.name == "mean ratio" else f for f in found.findings)
     notable = dataclasses.replace(found, findings=judge_together(findings))
@@ -151,6 +158,32 @@ def test_an_unproven_deviation_is_not_called_good(events: ist.Events) -> None:
     assert "the smallest of 7 p-values is that small, 0.003, in 2.1%" in notable.verdict
     assert "passed, notable but unproven ones in mean ratio" in repr(notable)
     assert str(notable.findings[2]).startswith("mean ratio: notable; E[r] = 1.036")
+
+
+def test_a_verdict_never_trusts_estimates_from_no_events() -> None:
+    def found(bias: float, error: float) -> BiasOverTheta:
+        one = np.ones((20, 1))
+        return BiasOverTheta(("a",), one, bias * one, error * one, 3000.0)
+
+    few = found(0.01, 0.01)
+    assert few.trusted_events in (99, 100)  # 0.3 = (0.01 + 2 * 0.01) √100, but for rounding
+    assert f"from up to {few.trusted_events} observed events" in few.describe(None)
+    for none in (found(0.0, 0.2), found(0.5, 0.0)):
+        assert none.trusted_events == 0
+        assert "up to 0" not in none.describe(None)
+        assert "The 3,000 events that measured" in none.describe(None)
+        assert "use ist.calibrated_fit" in none.describe(None)
+
+
+def test_the_same_advice_is_given_once(right: Diagnosis) -> None:
+    wrong = {"SBC", "expected coverage"}
+    findings = tuple(
+        Finding(f.name, 1e-9, 1.0, 0.1, f.description) if f.name in wrong else f
+        for f in right.findings
+    )
+    verdict = dataclasses.replace(right, findings=judge_together(findings)).verdict
+    assert "it fails SBC, expected coverage. What to do: do not use its posteriors" in verdict
+    assert verdict.count("do not use its posteriors") == 1
 
 
 @pytest.mark.slow

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import awkward as ak
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from inferostatic import inputs
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
+ak = OptionalPackage("awkward")
 
 N = 6
 X = np.linspace(0.1, 1.8, 3 * N).reshape(N, 3)
@@ -326,7 +328,7 @@ MISUSES: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "text in a data frame": (
         lambda: events(x=pd.DataFrame({"p": ["e"] * N, "q": 1.0})),
         TypeError,
-        ["column 'p' of x holds ", "not numbers", "x['p'].cat.codes"],
+        ["column 'p' of x holds ", "not numbers", "x['p'] = pandas.Categorical(x['p'], cat"],
     ),
     "ragged awkward rows": (
         lambda: events(x=ak.Array([[1.0, 2.0], [3.0]])),

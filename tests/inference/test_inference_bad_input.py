@@ -11,7 +11,6 @@ from typing import Any
 
 import jaxtyping
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic
@@ -19,7 +18,10 @@ from exact_estimators import as_direct, exact_dirichlet, exact_estimator, exact_
 from inferostatic.inference.information.score_response import score_response
 from inferostatic.inference.observables.histograms import choose_bins
 from inferostatic.world.priors.discrete import Discrete
+from optional import OptionalPackage
 from random_estimators import random_estimator
+
+pd = OptionalPackage("pandas")
 
 # Types are wrong on purpose here.
 ist: Any = inferostatic

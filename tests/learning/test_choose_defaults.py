@@ -160,7 +160,9 @@ def test_short_trials_have_the_decay_of_the_whole_training(
     assert shrinks == pytest.approx(sorted(FEWER_SHRINKS))
 
 
-@pytest.mark.parametrize(("most", "stacked"), [(10_000, True), (1000, False)])
+@pytest.mark.parametrize(
+    ("most", "stacked"), [pytest.param(10_000, True, marks=pytest.mark.slow), (1000, False)]
+)
 def test_the_display_counts_the_steps_that_are_made(
     events: ist.Events,
     most: int,
@@ -251,3 +253,35 @@ def test_an_earlier_epoch_needs_to_be_clearly_better() -> None:
     first = last + noise - noise.mean(axis=1, keepdims=True)
     first -= error * np.array([[1.0], [4.0], [-4.0]])
     np.testing.assert_array_equal(is_clearly_better(first, last), [False, True, False])
+
+
+def place_squared_points(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The public task SLCP: four points whose spreads are squares of θ, so that modes mirror."""
+    s0, s1, rho = theta[:, 2] ** 2, theta[:, 3] ** 2, np.tanh(theta[:, 4])
+    u, v = rng.standard_normal((2, len(theta), 4))
+    first = theta[:, :1] + s0[:, None] * u
+    second = theta[:, 1:2] + s1[:, None] * (rho[:, None] * u + np.sqrt(1 - rho**2)[:, None] * v)
+    return np.concatenate([first, second], axis=1)
+
+
+@pytest.mark.slow
+def test_a_deep_network_is_taken_where_it_is_clearly_better() -> None:
+    events = ist.simulate(place_squared_points, ist.Uniform([-3.0] * 5, [3.0] * 5), 10_000, seed=1)
+    fitted: Any = ist.fit(events, seed=1)
+    assert fitted.architecture.network.blocks == 6
+    assert "depth: 6 blocks; validation loss of the others" in "".join(fitted.history.choices)
+
+
+def test_a_shallow_network_is_kept_where_depth_gains_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferostatic.learning.defaults.depth.FEWEST_EVENTS", 500)
+    training = ist.Training(epochs=8, batch_size=200, choose=True, progress_bar=False)
+    plain = ist.simulate(
+        lambda theta, rng: theta + rng.standard_normal(theta.shape), PRIOR, 1000, seed=1
+    )
+    fitted: Any = ist.fit(plain, training=training, members=1, seed=1)
+    assert fitted.architecture.network.blocks == 2
+    assert fitted.history.choices[1].startswith("depth: 2 blocks; ")
+    given = ist.fit(plain, training=training, network=ist.Residual(), members=1, seed=1)
+    assert not any(choice.startswith("depth") for choice in given.history.choices)

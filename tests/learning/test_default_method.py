@@ -54,22 +54,19 @@ def test_latent_information_that_events_carry_pays_without_asking(events: ist.Ev
 def test_the_method_follows_what_the_events_carry_and_is_reported(events: ist.Events) -> None:
     once = ist.Training(epochs=1, batch_size=64, progress_bar=False)
     events, network = events[:500], ist.MLP((8,))
-    found = {
-        name: ist.fit(given, method, network=network, training=once, seed=2)
-        for name, given, method in (
-            ("labels", events, ist.KCE()),
-            ("density", events, None),
-            ("scores", keep_scores(events), None),
-        )
-    }
-    assert str(found["density"].method) == "latent KCE"
-    assert str(found["scores"].method) == "Mix(1 KCE + 1 SALLY)"
-    assert found["labels"].history.choices == ()
-    (density,) = found["density"].history.choices
-    (scores,) = found["scores"].history.choices
-    assert density.startswith("method: latent KCE, because the events carry a joint density")
-    assert scores.startswith("method: KCE with the stored joint scores as a second teacher")
-    again = ist.fit(events, start=found["labels"], training=once, seed=2)
+    density, scores = choose_method(events), choose_method(keep_scores(events))
+    assert str(density.method) == "latent KCE"
+    assert str(scores.method) == "Mix(1 KCE + 1 SALLY)"
+    (reason,) = scores.reasons
+    assert reason.startswith("method: KCE with the stored joint scores as a second teacher")
+    found = ist.fit(events, network=network, training=once, seed=2)
+    assert found.method == density.method
+    assert found.history.choices == density.reasons
+    (reason,) = density.reasons
+    assert reason.startswith("method: latent KCE, because the events carry a joint density")
+    labels = ist.fit(events, ist.KCE(), network=network, training=once, seed=2)
+    assert labels.history.choices == ()
+    again = ist.fit(events, start=labels, training=once, seed=2)
     assert str(again.method) == "KCE"
 
 

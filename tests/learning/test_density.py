@@ -206,14 +206,17 @@ def test_scandal_in_words(tmp_path: Path) -> None:
     assert eqx.tree_equal(ist.load(tmp_path / "model.isn").method, estimator.method)
 
 
-def test_a_density_and_its_score_are_evaluated_at_once_to_the_same_loss() -> None:
+def test_a_density_and_its_score_are_evaluated_at_once_to_the_same_loss(
+    trained: DensityEstimator,
+) -> None:
     """Weighted, with a unit: each event's loss is the sum of those of its parts."""
     method = SCANDAL(0.5, unit=2.0)
     some = with_scores(30)
     supply = method.supply(some)
-    fitted = ist.fit(some, method, network=SMALL, training=ist.Training(epochs=1), seed=1)
-    model = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, fitted.model.network)
-    model = with_network(fitted.model, model)
+    model = jax.tree.map(
+        lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, trained.model.network
+    )
+    model = with_network(trained.model, model)
     keys = jax.random.split(jax.random.key(1), 30)
     records = jax.vmap(lambda row, key: method.supervise(row, supply.distribution, key=key))(
         supply.rows, keys

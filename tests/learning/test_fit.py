@@ -8,18 +8,20 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import awkward as ak
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from inferostatic.estimator.estimator import AbstractEstimator
 from inferostatic.models.members import with_network
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
+ak = OptionalPackage("awkward")
 
 Array = jax.Array
 

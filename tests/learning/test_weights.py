@@ -15,6 +15,7 @@ from inferostatic.learning.dataset.examples import Examples
 from inferostatic.learning.methods import AbstractMethod
 from inferostatic.learning.training.steps import Job, fix_records, member_losses
 from inferostatic.models.potential import PotentialModel
+from parameters import slow
 
 PRIOR = ist.Uniform([-1.0, 0.5], [1.0, 2.0])
 REFERENCE = [0.5, 1.0]
@@ -186,7 +187,9 @@ def two_points(weight: np.ndarray | None, index: np.ndarray) -> ist.Events:
     return ist.Events(x=x[index], theta=theta[index], weight=weight)
 
 
-@pytest.mark.parametrize("loss", [ist.Logistic(), ist.Square(), ist.Savage(), ist.Exponential()])
+@pytest.mark.parametrize(
+    "loss", [ist.Logistic(), slow(ist.Square()), slow(ist.Savage()), slow(ist.Exponential())]
+)
 def test_fit_takes_a_weight_of_two_as_the_event_twice(loss):
     everything = np.arange(20)
     factor = np.where(everything % 4 == 1, 2, 1)

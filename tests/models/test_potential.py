@@ -21,6 +21,7 @@ from inferostatic.models.architecture import AbstractArchitecture
 from inferostatic.models.direct import RatioModel, ScoreModel
 from inferostatic.models.potential import FORWARD_SCORE_DIM, PotentialModel
 from inferostatic.supervision.records import Capability
+from parameters import slow_but
 from random_models import as_array, in_float64, random_model
 
 Array = jax.Array
@@ -211,7 +212,7 @@ def check_identities(got: dict[str, np.ndarray], epsilon: float) -> None:
     np.testing.assert_allclose(got["gradient_1"], -got["score_b"], rtol=0, atol=slopes)
 
 
-@every_case
+@pytest.mark.parametrize("name", slow_but(CASES, "paper", "silu_quantile", "users_own"))
 @exactly_repeated
 @given(seed=seeds)
 def test_ratios_and_scores_obey_the_identities(name: str, seed: int) -> None:

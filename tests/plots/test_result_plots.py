@@ -205,6 +205,15 @@ def test_whole_numbers_have_bins_of_their_own() -> None:
     np.testing.assert_array_equal(edges % 1, 0.5)
 
 
+def test_counts_in_pairs_have_no_empty_bins_between_them() -> None:
+    counts = 2 * np.random.default_rng(1).poisson(6.0, size=(500, 1)) + 1
+    figure = ist.plots.data_against_simulation(counts, {"same": counts}, ["n"])
+    drawn = panels_of(figure)[0].patches[0].get_data()
+    np.testing.assert_array_equal(np.diff(drawn.edges), 2.0)
+    np.testing.assert_array_equal(drawn.edges % 2, 0.0)
+    assert drawn.values.sum() >= 498
+
+
 def test_the_score_is_drawn_for_every_observable() -> None:
     estimator = random_estimator(ist.Potential(ist.MLP((4,))))
     rng = np.random.default_rng(1)
@@ -219,6 +228,22 @@ def test_the_score_is_drawn_for_every_observable() -> None:
     ratio = random_estimator(ist.DirectRatio(ist.MLP((4,))))
     with pytest.raises(TypeError, match="must offer a score, got RatioEstimator"):
         ist.plots.score_by_observable(ratio, events)
+
+
+def test_the_score_is_drawn_at_every_value_of_a_category_and_of_a_count() -> None:
+    estimator = random_estimator(ist.Potential(ist.MLP((4,))))
+    rng = np.random.default_rng(1)
+    counts = np.minimum(rng.poisson(1.0, 400), 2)
+    x = np.stack([rng.random(400) < 0.3, counts, np.arange(400) == 7], axis=1)
+    events = ist.Events(x=x.astype(float), theta=[1.0, 0.0])
+    panels = panels_of(ist.plots.score_by_observable(estimator, events))
+    score = estimator.score(events.x, [2.0, 0.0])
+    for k, axes in enumerate(panels):
+        values = np.unique(events.x[:, k])
+        for j, line in enumerate(axes.lines):
+            np.testing.assert_array_equal(line.get_xdata(), values)
+            means = [score[events.x[:, k] == value, j].mean() for value in values]
+            np.testing.assert_allclose(line.get_ydata(), means, rtol=1e-6)
 
 
 def test_dense_figures_become_pictures_of_points() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.checks.learned_bias import BiasOverTheta
 from inferostatic.report.describe import describe
 from inferostatic.report.section import Cell, Level, Section, Table
 from inferostatic.report.section_files import load_sections, save_sections
@@ -63,6 +64,36 @@ def test_the_numbers_are_those_of_the_result(results) -> None:
     np.testing.assert_allclose(column(section.tables[0], "mean"), results["posterior"].mean)
 
 
+@pytest.mark.parametrize(
+    ("bias", "error", "level"),
+    [(0.0, 1e-4, Level.GOOD), (0.1, 1e-3, Level.BAD), (0.01, 0.1, Level.CAUTION)],
+)
+def test_a_diagnosis_is_bad_only_where_something_is_proven(results, bias, error, level) -> None:
+    """For 100 events: not biased, biased by one standard error, and not known."""
+    names, shape = results["diagnosis"].bias.names, results["diagnosis"].bias.bias.shape
+    measured = BiasOverTheta(
+        names, np.zeros(shape), np.full(shape, bias), np.full(shape, error), 1e4
+    )
+    found = dataclasses.replace(results["diagnosis"], bias=measured, n_observed=100)
+    verdict = describe(found)[0].verdict
+    assert verdict is not None
+    assert verdict.level is level
+
+
+@pytest.mark.parametrize("kind", ["fit", "calibrated", "posterior"])
+def test_intervals_have_the_level_that_was_asked_for(results, kind) -> None:
+    (section,) = describe(results[kind], level=0.95)
+    (table,) = [one for one in section.tables if "95% from" in one.header]
+    ends = results[kind].interval(0.95)
+    np.testing.assert_allclose(column(table, "95% from"), ends[:, 0])
+    np.testing.assert_allclose(column(table, "to"), ends[:, 1])
+    headers = [name for one in describe(results[kind])[0].tables for name in one.header]
+    assert "95% from" not in headers
+    assert ("68% from" in headers) == (kind != "fit")
+    with pytest.raises(ValueError, match="level"):
+        describe(results[kind], level=1.5)
+
+
 def test_verdicts_follow_the_result(results) -> None:
     broken = dataclasses.replace(results["fit"], valid=False, message="no minimum")
     verdict = describe(broken)[0].verdict
@@ -73,6 +104,13 @@ def test_verdicts_follow_the_result(results) -> None:
     verdict = describe(far)[0].verdict
     assert verdict is not None
     assert verdict.level is Level.BAD
+    assert "At the estimate the observed events are not like" in verdict.text
+    for more, advised in ((0.2, False), (3.0, True)):  # √0.2 = 0.45, √3 = 1.7
+        few = results["calibrated"]
+        few = dataclasses.replace(few, p_value=0.5, covariance=few.statistical * (1 + more))
+        verdict = describe(few)[0].verdict
+        assert verdict is not None
+        assert ("adds up to 1.7 times the statistical error" in verdict.text) == advised
     not_closing = dataclasses.replace(results["closure"], auc=0.7)
     verdict = describe(not_closing)[0].verdict
     assert verdict is not None

@@ -19,6 +19,8 @@ SORTED = Table(
     [["b", 10.0, None], ["a", 1e-5, Cell("<1e-06", Mark.BAD)], ["c", 0.5, "0.03"]],
     "Unsorted",
 )
+#: Reports that are part of the documentation.
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 LONG = "averylongnamewithoutanyspace" * 4
 #: Smallest ratio of luminances of text and background (WCAG 2.1, level AA).
 CONTRAST = 4.5
@@ -213,9 +215,7 @@ def test_a_figure_opens_large_and_closes(driver, page) -> None:
     assert not dialog.is_displayed()
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_nothing_overflows(driver, page, width) -> None:
-    show_page(driver, page, width=width)
+def require_no_overflow(driver: Any, width: int) -> None:
     wide = driver.execute_script(
         "const width = document.documentElement.clientWidth;"
         "const inner = (e) => e.closest('.scroll') && !e.matches('.scroll');"
@@ -225,6 +225,27 @@ def test_nothing_overflows(driver, page, width) -> None:
     )
     assert wide == []
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_nothing_overflows(driver, page, width) -> None:
+    show_page(driver, page, width=width)
+    require_no_overflow(driver, width)
+
+
+def test_the_examples_of_the_documentation(driver) -> None:
+    """They are small, linked, and open as new ones do."""
+    examples = sorted(EXAMPLES.glob("*.html"))
+    assert [path.stem for path in examples] == ["paper", "pythia", "study"]
+    pages = (EXAMPLES.parent / "report.md").read_text(encoding="utf-8")
+    for path in examples:
+        assert f"(examples/{path.name})" in pages
+        assert path.stat().st_size < 1_500_000
+        for width, dark in ((1200, True), (390, False)):
+            show_page(driver, path, width=width, dark=dark)
+            assert driver.get_log("browser") == []
+            assert [url for url in list_requests(driver) if url.startswith("http")] == []
+            require_no_overflow(driver, width)
 
 
 def test_wide_tables_scroll_instead_of_breaking_words(driver, page) -> None:
@@ -274,4 +295,8 @@ def test_print_hides_what_paper_cannot_do(driver, page) -> None:
         assert not elements(driver, selector)[0].is_displayed()
     colour = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert colour == "rgb(255, 255, 255)"
+    shades = driver.execute_script(
+        "return [...document.querySelectorAll('.scroll')].map((e) => getComputedStyle(e).boxShadow)"
+    )
+    assert set(shades) == {"none"}  # which says on a screen that there is more to the right
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -324,6 +324,20 @@ def test_a_program_that_is_not_there() -> None:
         ist.Program(["no-such-program", "{seed}"])(THETA, rng())
 
 
+def test_a_file_of_the_current_folder_is_not_in_that_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("generate.py").write_text("open('never', 'w')")
+    program = [*PYTHON, "generate.py", "{theta}", "{x}", "{seed}"]
+    expected = r"(?s)open file .*write pathlib\.Path\('generate\.py'\)"
+    with pytest.raises(RuntimeError, match=expected):
+        ist.Program(program)(THETA, rng())
+    with pytest.raises(RuntimeError) as caught:
+        shell("exit 1", "{theta}")(THETA, rng())
+    assert "pathlib" not in str(caught.value)
+
+
 def test_a_program_with_a_folder_in_its_name_is_found_from_the_current_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

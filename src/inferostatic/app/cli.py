@@ -1,11 +1,11 @@
 """The command line: parse, call the library, write files."""
 
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
 
+from ..versions import __version__
 from .commands.citation import BIBTEX
 from .commands.compare import compare
 from .commands.info import info
@@ -15,23 +15,25 @@ from .commands.simulation import simulate, status
 from .commands.steps import diagnose, fit, infer, report, reweight, run
 from .streams import complain, end_on_interrupt, flush_streams, prepare_streams
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Inference from simulators by learned scores and likelihood ratios.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain text: paragraphs are filled, and any terminal and log can show it.
+    rich_markup_mode=None,
 )
 
 
 def _version(show: bool) -> bool:  # noqa: FBT001 (typer's callback)
     if show:
-        typer.echo(metadata.version("inferostatic"))
+        typer.echo(__version__)
         raise typer.Exit
     return show
 
 
 def _cite(show: bool) -> bool:  # noqa: FBT001 (typer's callback)
     if show:
-        typer.echo(BIBTEX.format(version=metadata.version("inferostatic")))
+        typer.echo(BIBTEX.format(version=__version__))
         raise typer.Exit
     return show
 
@@ -51,7 +53,7 @@ def root(
     del version, cite
 
 
-for command in (
+for _command in (
     new,
     run,
     simulate,
@@ -65,7 +67,8 @@ for command in (
     info,
     paper,
 ):
-    app.command()(command)
+    # Else it is cut in the list of commands.
+    app.command(short_help=(_command.__doc__ or "").partition("\n")[0])(_command)
 
 
 def main() -> None:

@@ -17,3 +17,28 @@ from .recalibration import HistogramBins as HistogramBins
 from .recalibration import Isotonic as Isotonic
 from .recalibration import Recalibration as Recalibration
 from .recalibration import recalibrate as recalibrate
+
+__all__ = [
+    "CalibrationCurve",
+    "Coverage",
+    "Finding",
+    "HistogramBins",
+    "Isotonic",
+    "LatentCheck",
+    "MeanScore",
+    "PairIdentities",
+    "PosteriorPredictive",
+    "Recalibration",
+    "calibration",
+    "coverage",
+    "latent",
+    "mean_score",
+    "pair_identities",
+    "posterior_predictive",
+    "recalibrate",
+]
+
+
+def __dir__() -> list[str]:
+    """The checks and their records."""
+    return __all__

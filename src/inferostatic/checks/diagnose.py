@@ -1,6 +1,8 @@
 """`diagnose`: the default set of checks on validation events, and a verdict in words."""
 
 import dataclasses
+import math
+from typing import Any
 
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
 from ..events.events import Events
@@ -14,14 +16,16 @@ from .mean_score import MeanScore, compute_mean_score
 from .pair_identities import PairIdentities, compute_identities
 from .validation_events import draw_pairs, select_events
 
+#: What to do where posteriors do not cover.
+POSTERIORS = "do not use its posteriors as they are, but train on more events or with more effort"
 #: What to do about a check that fails, by its name.
 ADVICE = {
     "mean score": "centre it (ist.centre), train longer or on more events, or use "
     "ist.calibrated_fit for many events",
     "calibration": "train on more events, average several members, or recalibrate its ratios "
     "(ist.checks.recalibrate)",
-    "SBC": "do not use its posteriors as they are",
-    "expected coverage": "do not use its posteriors as they are: the sets have the wrong size",
+    "SBC": POSTERIORS,
+    "expected coverage": POSTERIORS,
 }
 
 
@@ -70,10 +74,30 @@ class Diagnosis(AbstractSummarised):
         text = self._verdict_of_checks()
         return text if self.bias is None else f"{text} {self.bias.describe(self.n_observed)}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Verdict and findings as plain values, which `est.with_diagnosis` keeps in the card."""
+        return {
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "events": self.events,
+            "n_observed": self.n_observed,
+            "trusted_events": self.trusted_events,
+            "bias_events": None if self.bias is None else float(self.bias.events),
+            "findings": [
+                {
+                    "check": one.name,
+                    "grade": one.grade,
+                    "p_value": float(one.p_value) if math.isfinite(one.p_value) else None,
+                    "found": one.description,
+                }
+                for one in self.findings
+            ],
+        }
+
     def _verdict_of_checks(self) -> str:
         wrong, small = self._names("wrong"), self._names("small")
         if wrong:
-            advice = [ADVICE[name] for name in wrong if name in ADVICE]
+            advice = list(dict.fromkeys(ADVICE[name] for name in wrong if name in ADVICE))
             return f"Not to be trusted: it fails {', '.join(wrong)}." + (
                 f" What to do: {'; '.join(advice)}." if advice else ""
             )

@@ -10,16 +10,20 @@ import numpy as np
 
 from ..chunks import spread_rows
 from ..estimator.estimator import Estimator
+from ..estimator.trusted_events import (
+    CERTAIN,
+    TOLERATED,
+    TOLERATED_PART,
+    compute_shifts,
+    count_trusted_at_most,
+)
 from ..events.events import Events
-from ..inference.likelihood.learned_bias import CERTAIN, TOLERATED, count_trusted
 from ..learning.measure_bias import measure_bias
 from ..summary import AbstractSummarised, Summary, SummaryTable
 from .validation_events import suppress_repeated_warnings
 
 #: θ of events at which the bias is looked at.
 POINTS = 200
-#: Part of these θ that may be worse than what is said of all.
-TOLERATED_PART = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -43,8 +47,7 @@ class BiasOverTheta(AbstractSummarised):
     @property
     def trusted_events(self) -> int:
         """The most observed events for which estimates are not biased, at nine of ten θ."""
-        worst = np.max(np.abs(self.bias) + CERTAIN * self.error, axis=1)
-        return count_trusted(float(np.quantile(worst, 1 - TOLERATED_PART)))
+        return count_trusted_at_most(self.bias, self.error)
 
     def verdict(self, observed: float) -> str:
         """One of "biased", "not biased" and "cannot be told" for so many observed events."""
@@ -55,7 +58,14 @@ class BiasOverTheta(AbstractSummarised):
 
     def describe(self, observed: float | None) -> str:
         """What it means for so many observed events, in a sentence or two."""
-        text = f"Estimates from up to {self.trusted_events:,} observed events may be trusted."
+        trusted = self.trusted_events
+        text = (
+            f"Estimates from up to {trusted:,} observed events may be trusted."
+            if trusted
+            else f"The {self.events:,.0f} events that measured the bias of estimates are too few, "
+            "or it is too large, for estimates of any number of events to be trusted as they are: "
+            "use ist.calibrated_fit, or more events."
+        )
         if observed is None:
             return text
         worst = np.argmax(np.abs(self.bias) - CERTAIN * self.error)
@@ -93,11 +103,5 @@ def compute_bias(estimator: Estimator, events: Events) -> BiasOverTheta | None:
     inside = np.flatnonzero(estimator.region.contains_theta(np.asarray(events.theta)))
     rows = inside[spread_rows(len(inside), POINTS)]
     points = np.asarray(events.theta, np.float64)[rows]
-    bias, error = np.empty(points.shape), np.empty(points.shape)
-    for i, theta in enumerate(points):
-        mean, spread = found(theta)
-        covariance = np.linalg.inv(found.covariance(theta))
-        unit = np.sqrt(np.diag(covariance))
-        bias[i] = covariance @ mean / unit
-        error[i] = np.sqrt(np.diag(covariance @ spread @ covariance)) / unit
+    bias, error = compute_shifts(found, points)
     return BiasOverTheta(estimator.theta_names, points, bias, error, found.events)

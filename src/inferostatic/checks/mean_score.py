@@ -105,9 +105,9 @@ def compute_mean_score(
     # What statistics alone would make of it, at two standard deviations.
     noise = 2 * float(np.sqrt(2 * dim * np.sum(1 / np.square(effective)))) / len(cells)
     bias = float(np.sqrt(max(0.0, squared)))
-    seen = f"a bias equal to its standard error for about {1 / max(squared, noise):.2g} events"
+    seen = f"a bias equal to its standard error for about {_count(max(squared, noise))} events"
     if squared < noise:
-        seen = f"no bias that {1 / (max(squared, 0) + noise):.2g} events would show"
+        seen = f"no bias that {_count(max(squared, 0) + noise)} events would show"
     worst = np.unravel_index(np.argmax(np.abs(mean / error)), mean.shape)
     finding = Finding(
         name="mean score",
@@ -161,3 +161,9 @@ def _test_cell(score: np.ndarray, weight: np.ndarray) -> _Cell:
     p_value = float(fdtrc(dim, freedom, squared * freedom / dim))
     error = np.sqrt(np.maximum(np.diag(spread), 1e-300) / effective)
     return _Cell(mean, error, p_value, squared - dim / effective, effective)
+
+
+def _count(information: float) -> str:
+    """Events whose information is 1 if one has so much, with two digits and no exponent."""
+    events = float(f"{1 / information:.2g}")
+    return f"{events:,.0f}" if events >= 10 else f"{events:g}"

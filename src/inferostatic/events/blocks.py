@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..inputs import ALL_CATEGORIES
 from ..streams import Purpose, Stream, key_of
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import (
@@ -143,7 +144,8 @@ def join_outputs(made: list[SimulatorOutput]) -> SimulatorOutput:
 
 def require_same_columns(first: SimulatorOutput, made: SimulatorOutput, row: int) -> None:
     """Refuse other columns than those of the first events."""
-    if made.x.shape[1] != first.x.shape[1]:
+    both_named = made.names is not None and first.names is not None
+    if made.x.shape[1] != first.x.shape[1] and not both_named:
         raise ValueError(
             "the simulator's number of observables changed between calls, from "
             f"{first.x.shape[1]} to {made.x.shape[1]} at row {row}; it must return the same "
@@ -154,9 +156,11 @@ def require_same_columns(first: SimulatorOutput, made: SimulatorOutput, row: int
         (made.z_names, first.z_names, "latent variables"),
     ):
         if now != before:
+            other = sorted(set(now or ()) ^ set(before or ()))
+            hint = f" Not in both: {', '.join(other)}. {ALL_CATEGORIES}" if other else ""
             raise ValueError(
                 f"the columns of the simulator's {name} changed between calls, from {before} to "
-                f"{now} at row {row}; it must return the same columns in the same order."
+                f"{now} at row {row}; it must return the same columns in the same order.{hint}"
             )
     shapes = [None if output.z is None else output.z.shape[1:] for output in (first, made)]
     if shapes[0] != shapes[1]:

@@ -30,6 +30,7 @@ from ..summary import (
     Summary,
     count,
     list_names,
+    shorten,
     tabulate_arrays,
     tabulate_facts,
     tabulate_first,
@@ -38,6 +39,7 @@ from ..weights import effective_size, require_weights
 from ..world.priors.discrete import Discrete
 from ..world.priors.prior import AbstractPrior
 from .latent import Latent, check_latent, freeze
+from .origin import Origin, join_origins
 
 #: Different θ of memory-mapped events without a prior, at most: their list is held in memory.
 MOST_MAPPED_POINTS = 1000
@@ -97,6 +99,8 @@ class Events(AbstractSummarised):
     theta_names: tuple[str, ...]
     #: A text that stands for all arrays, where whoever made them knows one: see `identified`.
     identity: str | None = dataclasses.field(init=False, default=None)
+    #: Where they come from, as far as whoever made them said it: see `made_by` and `with_origin`.
+    origin: Origin | None = dataclasses.field(init=False, default=None)
 
     def __init__(
         self,
@@ -202,7 +206,29 @@ class Events(AbstractSummarised):
             prior=self.prior,
             x_names=self.x_names,
             theta_names=self.theta_names,
-        )
+        ).with_origin(self.origin)
+
+    def made_by(self, simulator: str, *, version: str | None = None) -> "Events":
+        """The same events with the name of the simulator that made them.
+
+        The card of a model that is trained on them says it. `ist.simulate` knows it already.
+
+        Args:
+            simulator: its name, such as "MadGraph and Delphes".
+            version: of the simulator.
+
+        >>> events = Events(x=[[1.0], [2.0]], theta=[[0.0], [1.0]])
+        >>> events.made_by("MadGraph", version="3.5.1").origin
+        Origin(simulator='MadGraph', version='3.5.1', seed=None, source=None)
+        """
+        named = dataclasses.replace(self.origin or Origin(), simulator=simulator, version=version)
+        return self.with_origin(named)
+
+    def with_origin(self, origin: Origin | None) -> "Events":
+        """The same events with a record of where they come from."""
+        copied = object.__new__(Events)
+        vars(copied).update(vars(self), origin=origin)
+        return copied
 
     def identified(self, identity: str) -> "Events":
         """The same events with a text that no others have, such as the checksum of a store.
@@ -239,11 +265,12 @@ class Events(AbstractSummarised):
         prior = "unknown prior" if self.prior is None else type(self.prior).__name__
         return (
             f"Events({count(len(self), 'event')}, x: {list_names(self.x_names)}; "
-            f"theta: {list_names(self.theta_names)}; {prior}{', weighted' * self._weighted})"
+            f"theta: {list_names(self.theta_names)}; {prior}{', weighted' * self.weighted})"
         )
 
     @property
-    def _weighted(self) -> bool:
+    def weighted(self) -> bool:
+        """Whether some event has another weight than 1."""
         source = self.__dict__.get("_source")
         return not (self.weight == 1).all() if source is None else bool(source.weighted)
 
@@ -254,10 +281,12 @@ class Events(AbstractSummarised):
             # What lies in a file, perhaps larger than the memory, is not read for a table.
             where = "not read yet" if lazy else "memory-mapped"
             facts |= {"observables": list_names(self.x_names), "arrays": where}
-            facts |= {"weights": "of the events' own"} if self._weighted else {}
+            facts |= {"weights": "of the events' own"} if self.weighted else {}
             parameters = {"parameter": list(self.theta_names)}
             return Summary(self._title, (tabulate_facts(facts), *tabulate_first(parameters)))
-        if self._weighted:
+        if self.origin is not None and self.origin.simulator is not None:
+            facts["simulator"] = shorten(self.origin.simulator)
+        if self.weighted:
             facts["weights"] = (
                 f"sum {self.weight.sum():.5g}, from {self.weight.min():.4g} to "
                 f"{self.weight.max():.4g}; as good as {effective_size(self.weight):,.0f} equal ones"
@@ -320,7 +349,7 @@ class Events(AbstractSummarised):
             prior=prior,
             x_names=first.x_names,
             theta_names=first.theta_names,
-        )
+        ).with_origin(join_origins([part.origin for part in parts]))
 
     def stored_prior(self) -> Discrete:
         """The distribution of the stored θ themselves, weights included."""
@@ -364,6 +393,7 @@ def in_memory(events: Events, index: np.ndarray | slice, prior: AbstractPrior | 
         "prior": prior,
         "x_names": events.x_names,
         "theta_names": events.theta_names,
+        "origin": events.origin,
     }
     for name, value in values.items():
         object.__setattr__(part, name, value)

@@ -40,7 +40,7 @@ PARTNER = "partner"
 #: Joint scores of the events of pairs with a reference; 0 for those at the reference.
 SCORE_OFF_REFERENCE = "joint_score_off_reference"
 #: Other names that users and MadMiner have for them, for suggestions in errors.
-OTHER_NAMES = {
+OTHER_NAMES: dict[str, tuple[str, ...]] = {
     JOINT_SCORE: ("t_xz", "t_xz0", "t", "score", "scores"),
     LOG_JOINT_RATIO: ("r_xz", "log_r_xz", "joint_ratio", "log_ratio", "log_r"),
     PARTNER: ("theta1", "theta_1", "theta_partner", "other_theta"),
@@ -152,6 +152,9 @@ class Latent(Mapping[str, np.ndarray]):
             themselves are joint scores (`joint_score`, at the θ of the event) or joint ratios
             (`log_joint_ratio`, ln p_lat at the θ of the event less ln p_lat at `partner`).
     """
+
+    arrays: dict[str, np.ndarray]
+    columns: dict[str, tuple[str, ...] | None]
 
     def __init__(self, arrays: Mapping[str, Input], joint: AbstractJoint | None = None) -> None:
         """Check and copy; memory-mapped arrays stay in their files."""

@@ -18,6 +18,7 @@ from .engines.engine import AbstractEngine, InProcess, OnEngine
 from .engines.failures import find_successes
 from .events import Events
 from .latent import JointDensity, Latent
+from .origin import Origin, name_simulator
 from .saved_tasks import SavedTasks
 from .store.production import fill_store, open_share
 from .store.store import Store
@@ -83,7 +84,8 @@ def simulate(
     )
     rows = find_successes(made.x[:n], theta) if dropping else slice(n)
     z = None if made.z is None else made.z[rows]
-    return _events_of(simulator, made._replace(x=made.x[rows], z=z), theta[rows], prior)
+    events = _events_of(simulator, made._replace(x=made.x[rows], z=z), theta[rows], prior)
+    return events.with_origin(Origin(name_simulator(simulator), seed=seed))
 
 
 def _as_share(parts: object, store: object) -> tuple[int, int] | None:

@@ -58,6 +58,8 @@ class RunBlocks:
 class BlockTasks(Sequence[BlockTask]):
     """Blocks in tasks of a few each, made when they are asked for."""
 
+    step: int
+
     def __init__(self, whole: Blocks) -> None:
         """Cut into about `TASKS` tasks, more where these would be large."""
         self.whole = whole

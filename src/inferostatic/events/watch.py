@@ -14,6 +14,14 @@ TIMED_RESULTS = 16
 class Watch:
     """Counts events as they are made, and announces once what all of them will take."""
 
+    count: int
+    show: bool | None
+    results: int
+    done: int
+    first: int
+    began: float
+    first_done: float
+
     def __init__(self, count: int, *, in_process: bool, show: bool | None) -> None:
         """Start.
 

@@ -85,7 +85,9 @@ def centre_score(
     """
     bare = estimator
     if afresh:
-        bare = dataclasses.replace(estimator, model=with_centring(estimator.model, None))
+        model = with_centring(estimator.model, None)
+        # What a diagnosis found of it is not true of another function.
+        bare = dataclasses.replace(estimator, model=model, diagnosis=None)
     rng = Stream(seed, Purpose.CENTRE).generator()
     rows = np.delete(np.arange(len(x)), test)
     if len(rows) > MOST_EVENTS:
@@ -112,7 +114,7 @@ def centre_score(
     before = float(np.sqrt(gains[best] / np.sum(weights * score**2)))
     model = with_centring(estimator.model, centring)
     record = Centring(len(terms), degree, before, len(x))
-    return dataclasses.replace(estimator, model=model), record
+    return dataclasses.replace(estimator, model=model, diagnosis=None), record
 
 
 def wants_centring(training: Training, method: AbstractMethod, events: int) -> bool:

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 
+from ..events.origin import Origin, name_simulator
 from ..inputs import as_count, as_names, as_seed, bad_rows, finite_rows, kind_of, require_float32
 from ..summary import (
     AbstractSummarised,
@@ -29,6 +30,8 @@ class Records(AbstractSummarised):
     method: Method
     prior: AbstractPrior
     x_names: tuple[str, ...]
+    #: Where the events come from, as far as it is known.
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         """Nothing that is not finite enters training."""
@@ -45,6 +48,10 @@ class Records(AbstractSummarised):
     def theta_names(self) -> tuple[str, ...]:
         """Names of the parameters."""
         return self.prior.names
+
+    def checkpoint_identity(self) -> object:
+        """What checkpoints compare: all that a training depends on."""
+        return self.x, self.record, self.method, self.prior, self.x_names
 
     def __len__(self) -> int:
         return len(self.x)
@@ -98,4 +105,5 @@ def draw(
     n, seed = as_count(n, "n"), as_seed(seed)
     drawn = method.supervision.draw(simulator, prior, n, seed=seed, show=progress_bar)
     names = as_names(drawn.x_names, drawn.x.shape[1], "x")
-    return Records(drawn.x, drawn.record, method, prior, names)
+    origin = Origin(name_simulator(simulator), seed=seed)
+    return Records(drawn.x, drawn.record, method, prior, names, origin)

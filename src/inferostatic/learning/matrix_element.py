@@ -20,7 +20,7 @@ from ..supervision.supervision import trusted_region
 from .arguments import FitOptions
 from .density_methods import NDE
 from .draw import Records
-from .train_estimator import train_estimator
+from .train_estimator import record_provenance, train_estimator
 
 
 def fit_matrix_element(events: Events | Records, method: MEM, options: FitOptions) -> MatrixElement:
@@ -39,11 +39,11 @@ def fit_matrix_element(events: Events | Records, method: MEM, options: FitOption
     if method.transfer is None:
         given_z = Events(
             x=events.x, theta=z, weight=events.weight, x_names=events.x_names, theta_names=names
-        )
+        ).with_origin(events.origin)
         transfer = train_estimator(given_z, NDE(), options)
     given_x = Events(
         x=z, theta=events.x, weight=events.weight, x_names=names, theta_names=events.x_names
-    )
+    ).with_origin(events.origin)
     proposal = train_estimator(given_x, NDE(), options)
     prior = events.stored_prior() if events.prior is None else events.prior
     low, high = trusted_region(prior, events.theta)
@@ -57,6 +57,8 @@ def fit_matrix_element(events: Events | Records, method: MEM, options: FitOption
         theta_names=events.theta_names,
         theta_low=np.asarray(low, np.float64),
         theta_high=np.asarray(high, np.float64),
+        prior=events.prior,
+        provenance=record_provenance(events, options),
     )
 
 

@@ -8,10 +8,13 @@ import dataclasses
 import functools
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
+from ..archive import package_versions
 from ..estimator.density import DensityEstimator
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
+from ..estimator.provenance import Provenance
 from ..events.events import Events
 from ..inputs import warn_user
 from ..models.architecture import AbstractArchitecture, Shapes
@@ -23,6 +26,7 @@ from ..models.members import with_centring
 from ..models.potential import AbstractModel, PotentialModel
 from ..progress import progress
 from ..supervision.candidates import CandidateSets
+from ..weights import effective_size
 from .arguments import (
     FitOptions,
     as_architecture,
@@ -87,7 +91,13 @@ def train_estimator(
     split = dataset.split(options.training.validation_fraction, options.seed, test)
     problem = LearningProblem(choice.method, dataset, split, options.seed, story=options.story)
     warnings = _warn_odd_columns(dataset, events.x_names, architecture)
-    steps = count_planned_steps(problem, architecture, options.training, options.members)
+    steps = count_planned_steps(
+        problem,
+        architecture,
+        options.training,
+        options.members,
+        open_network=_is_network_open(choice.method, options),
+    )
     with progress("fit", steps, show=options.training.progress_bar) as advance:
         problem = dataclasses.replace(problem, advance=advance)
         defaults = _resolve_defaults(problem, architecture, options)
@@ -100,10 +110,26 @@ def train_estimator(
     )
     trained = dataclasses.replace(trained, history=history)
     estimator = build_estimator(events, problem, defaults.architecture, defaults.training, trained)
+    estimator = dataclasses.replace(estimator, provenance=record_provenance(events, options))
     estimator = centre_after_training(
         estimator, events, dataset, options.training, options.seed, test
     )
     return measure_on_rows(estimator, events, test)
+
+
+def record_provenance(events: Events | Records, options: FitOptions) -> Provenance:
+    """Of which events an estimator is made, with which seed and by which versions."""
+    effective = None
+    if isinstance(events, Events) and events.weighted:
+        effective = effective_size(np.asarray(events.weight))
+    return Provenance(
+        events=len(events),
+        effective_events=effective,
+        origin=events.origin,
+        seed=options.seed,
+        packages=package_versions(),
+        continued=options.start is not None,
+    )
 
 
 def _resolve_architecture(
@@ -128,15 +154,12 @@ def _resolve_defaults(
 ) -> Defaults:
     """A started fit keeps its features; nothing is tried out for it."""
     if options.start is None:
-        # What two towers are worth was measured for candidate sets alone.
-        method = problem.method
-        sets = isinstance(method, Method) and isinstance(method.supervision, CandidateSets)
         return choose_defaults(
             problem,
             architecture,
             options.training,
             members=options.members,
-            open_network=options.network is None and sets,
+            open_network=_is_network_open(problem.method, options),
         )
     count = len(problem.split.train)
     complete = complete_training(options.training, len(problem.dataset), count)
@@ -145,6 +168,12 @@ def _resolve_defaults(
     if isinstance(model, PotentialModel) and model.centring is not None:
         reasons = ("started without the function of θ by which the estimator was centred",)
     return Defaults(architecture, complete, reasons, missing=0)
+
+
+def _is_network_open(method: AbstractMethod, options: FitOptions) -> bool:
+    """Whether networks compete: what each is worth was measured for candidate sets alone."""
+    sets = isinstance(method, Method) and isinstance(method.supervision, CandidateSets)
+    return options.network is None and options.start is None and sets
 
 
 def _initialise(problem: LearningProblem, defaults: Defaults, options: FitOptions) -> InitialModel:

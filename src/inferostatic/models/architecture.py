@@ -305,8 +305,8 @@ def _paper_mlp(*, output_bias: bool) -> MLP:
 
 
 #: The paper's ISN: hidden 8-16-8, SELU, raw inputs, no output bias; 344 parameters for 3 + 3.
-paper_network = Potential(_paper_mlp(output_bias=False), Raw(), Raw())
+paper_network: Potential = Potential(_paper_mlp(output_bias=False), Raw(), Raw())
 #: The paper's direct score network: 363 parameters.
-paper_score_network = DirectScore(_paper_mlp(output_bias=True), Raw(), Raw())
+paper_score_network: DirectScore = DirectScore(_paper_mlp(output_bias=True), Raw(), Raw())
 #: The paper's direct likelihood ratio network: 378 parameters.
-paper_ratio_network = DirectRatio(_paper_mlp(output_bias=True), Raw(), Raw())
+paper_ratio_network: DirectRatio = DirectRatio(_paper_mlp(output_bias=True), Raw(), Raw())

@@ -4,6 +4,8 @@ It is what centring subtracts from a potential (`learning/centring.py`): smooth,
 gradient, and finest near the walls of the box, where it is needed most.
 """
 
+import functools
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -41,5 +43,7 @@ class ThetaPotential(eqx.Module):
         for n in range(1, int(degrees.max())):
             values.append(((2 * n + 1) * u * values[n] - n * values[n - 1]) / (n + 1))
         table = jnp.stack(values)
-        products = jnp.prod(table[degrees, np.arange(len(u))], axis=1)
+        factors = table[degrees, np.arange(len(u))]
+        # One by one, because the derivative of jnp.prod cannot be exported for any number of rows.
+        products = functools.reduce(jnp.multiply, [factors[:, j] for j in range(len(u))])
         return self.coefficients @ products

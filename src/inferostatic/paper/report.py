@@ -208,10 +208,13 @@ def _verdict(results: PaperResults) -> Verdict:
         if ratio is not None
     ]
     good, note = marks.count(Mark.GOOD), marks.count(Mark.NOTE)
-    text = (
-        f"Of {len(marks)} errors {good} are at most 10% above the published ones, {note} are "
-        f"worse but within 30% (ISN) or 40% (direct), and {len(marks) - good - note} are beyond."
-    )
+    parts = {
+        "at most 10% above the published ones": good,
+        "worse but within 30% (ISN) or 40% (direct)": note,
+        "beyond": len(marks) - good - note,
+    }
+    said = [f"{n} {'is' if n == 1 else 'are'} {what}" for what, n in parts.items() if n]
+    text = f"Of {len(marks)} errors {', '.join(said)}."
     if good + note < len(marks):
         return Verdict(Level.BAD, f"Not reproduced in full. {text}")
     return Verdict(Level.CAUTION if note else Level.GOOD, f"Reproduced. {text}")

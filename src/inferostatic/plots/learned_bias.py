@@ -3,7 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..inference.likelihood.learned_bias import CERTAIN, TOLERATED, LearnedBias
+from ..estimator.trusted_events import CERTAIN, TOLERATED
+from ..inference.likelihood.learned_bias import LearnedBias
 from ..inputs import kind_of
 from .names import show_name
 from .style import BAND, BLUE, FAINT, make_panels, open_frame, use_style

@@ -173,7 +173,11 @@ def _choose_edges(columns: Sequence[np.ndarray]) -> np.ndarray:
     low = min(float(np.quantile(column, 0.001)) for column in columns)
     high = max(float(np.quantile(column, 0.999)) for column in columns)
     if all(np.array_equal(column, np.rint(column)) for column in columns) and high - low < 2 * BINS:
-        return np.arange(low, high + 2) - 0.5
+        # Some counts have every second value only, such as charged particles in pairs.
+        values = np.unique(np.concatenate([np.unique(column) for column in columns]))
+        step = int(np.gcd.reduce(np.diff(values).astype(int))) or 1
+        first = values[np.searchsorted(values, low)]
+        return np.arange(first, high + 1.5 * step, step) - 0.5 * step
     if high <= low:
         high = low + max(abs(low), 1.0)
     return np.linspace(low, high, BINS + 1)
@@ -218,7 +222,7 @@ def score_by_observable(
         figure, panels = make_panels(shown, width=0.8 + 2.6 * across, height=2.9, across=across)
         for k, axes in enumerate(panels):
             open_frame(axes)
-            edges = np.unique(np.quantile(x[:, k], np.linspace(0, 1, SCORE_BINS + 1)))
+            edges = _choose_score_edges(x[:, k])
             for j, name in enumerate(estimator.theta_names):
                 _draw_score(axes, x[:, k], score[:, j], edges, choose_colour(j), show_name(name))
             axes.set_xlabel(show_name(estimator.x_names[k]))
@@ -228,6 +232,14 @@ def score_by_observable(
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6))
     return figure
+
+
+def _choose_score_edges(x: np.ndarray) -> np.ndarray:
+    """Quantiles; each value by itself where there are few, as of counts and categories."""
+    values = np.unique(x)
+    if len(values) <= SCORE_BINS:
+        return np.append(values, values[-1] + 1)
+    return np.unique(np.quantile(x, np.linspace(0, 1, SCORE_BINS + 1)))
 
 
 def _draw_score(

@@ -11,6 +11,7 @@ from ..checks.diagnose import Diagnosis
 from ..estimator.estimator import AbstractEstimator
 from ..estimator.history import History
 from ..events.events import Events
+from ..inference.arguments import as_level
 from ..inference.calibrated.calibrated_fit import CalibratedFit
 from ..inference.confidence.confidence_set import ConfidenceSet
 from ..inference.confidence.upper_limit import UpperLimit
@@ -53,6 +54,7 @@ def describe(
     title: str | None = None,
     truth: Mapping[str, float] | None = None,
     events: Events | None = None,
+    level: float | None = None,
 ) -> list[Section]:
     """A result as sections of a report: tables, figures and a verdict.
 
@@ -63,6 +65,8 @@ def describe(
         truth: the true values of the parameters by name, where they are known; they are marked in
             the figures, and tables have pulls.
         events: simulated events for pictures of an estimator.
+        level: confidence level of the intervals in tables of fits and posteriors; default 0.6827.
+            With one, those of a maximum-likelihood fit are shown as well, by MINOS.
     """
     for kind, write in DESCRIPTIONS.values():
         if isinstance(result, kind):
@@ -71,7 +75,9 @@ def describe(
                 known = {
                     as_text(k, "truth"): as_number(v, f"truth[{k!r}]") for k, v in truth.items()
                 }
-            context = Context(None if title is None else as_text(title, "title"), known, events)
+            heading = None if title is None else as_text(title, "title")
+            asked = None if level is None else as_level(level)
+            context = Context(heading, known, events, asked)
             with np.errstate(invalid="ignore", divide="ignore"):
                 return write(result, context)
     raise TypeError(

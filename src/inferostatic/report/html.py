@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ..files import write_whole
+from ..versions import __version__
 from .pictures import render_figure
 from .section import Cell, FigureItem, Level, Section, Table, worst_level
 from .section_files import plain_value
@@ -97,7 +98,7 @@ def render_report(
         sections=[_section_view(section) for section in sections],
         settings=rows,
         settings_data=_embed({"columns": ["setting", "value"], "rows": rows}),
-        version=_version(),
+        version=__version__,
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
@@ -129,14 +130,6 @@ def _embed(data: object) -> Markup:
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("inferostatic")
-    except metadata.PackageNotFoundError:
-        # A source tree on the path that was never installed.
-        return ""
 
 
 def _section_view(section: Section) -> dict[str, Any]:
@@ -211,6 +204,8 @@ def _setting(value: object) -> str:
     match value:
         case np.ndarray():
             return _setting(value.tolist())
+        case Mapping():
+            return ", ".join(f"{name} {_setting(one)}" for name, one in value.items())
         case list() | tuple():
             return ", ".join(
                 f"({_setting(v)})" if isinstance(v, list | tuple) else _setting(v) for v in value

@@ -25,7 +25,7 @@ MOST_POINTS = 10_000
 #: CSS pixels of an inch.
 CSS_PIXELS = 96
 #: CSS pixels of the units in which an SVG file gives its width.
-UNITS = {"pt": CSS_PIXELS / 72, "px": 1.0, "": 1.0, "in": CSS_PIXELS}
+UNITS: dict[str, float] = {"pt": CSS_PIXELS / 72, "px": 1.0, "": 1.0, "in": CSS_PIXELS}
 
 
 class Picture(NamedTuple):

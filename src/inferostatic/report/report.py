@@ -3,7 +3,6 @@
 import os
 import platform
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from .. import plots
@@ -15,6 +14,7 @@ from ..inference.likelihood.maximum_likelihood import MaximumLikelihood
 from ..inference.posterior.posterior import Posterior
 from ..inputs import as_text
 from ..plots.estimates import Estimates
+from ..versions import find_version
 from .describe import describe
 from .html import write_report
 from .section import FigureItem, Section
@@ -23,7 +23,7 @@ from .section import FigureItem, Section
 PACKAGES = ("inferostatic", "jax", "equinox", "optax", "numpy", "scipy")
 
 #: What results with estimates are called beside each other.
-TITLES = {
+TITLES: dict[type, str] = {
     MaximumLikelihood: "maximum likelihood",
     CrossEntropyFit: "cross entropy",
     CalibratedFit: "calibrated fit",
@@ -89,6 +89,4 @@ def compare_estimates(results: Sequence[object]) -> list[Section]:
 
 def list_versions() -> dict[str, str]:
     """Versions of what made the results."""
-    return {name: metadata.version(name) for name in PACKAGES} | {
-        "python": platform.python_version()
-    }
+    return {name: find_version(name) for name in PACKAGES} | {"python": platform.python_version()}

@@ -131,7 +131,10 @@ class Program:
             WRITERS[into.suffix](into, theta, names, seed)
             values = {"{theta}": into, "{x}": out, "{seed}": seed, "{n}": len(theta)}
             command = [_fill(os.fspath(word), values) for word in self.command]
-            _run(command, folder, self.time_limit)
+            try:
+                _run(command, folder, self.time_limit)
+            except RuntimeError as error:
+                raise RuntimeError(f"{error}{_missed_file(self.command[1:])}") from error
             if not out.is_file():
                 found = sorted(path.name for path in folder.iterdir())[:SHOWN_FILES]
                 raise RuntimeError(
@@ -276,6 +279,17 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
+
+
+def _missed_file(arguments: Sequence[str | os.PathLike[str]]) -> str:
+    """A hint at an argument that is a file of the current folder, which the program cannot see."""
+    for word in map(os.fsdecode, arguments):
+        if not os.path.isabs(word) and os.path.isfile(word):
+            return (
+                f" The program runs in an empty folder, where {word!r} is not the file of the "
+                f"current one: to name that, write pathlib.Path({word!r}) in the command."
+            )
+    return ""
 
 
 def _messages(folder: Path) -> str:

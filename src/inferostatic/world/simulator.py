@@ -68,6 +68,10 @@ def _simulate_many(simulate_one: Callable[..., Any], theta: jax.Array, keys: jax
     return jax.vmap(simulate_one)(theta, keys)
 
 
+class SimulatorOutputError(ValueError):
+    """A simulator ran, but what it returned cannot be used; raised by what wraps a simulator."""
+
+
 class SimulatorOutput(NamedTuple):
     """Events x, latent variables z where they were asked for, and the names of the columns of x."""
 
@@ -129,6 +133,8 @@ def _call(
     try:
         # A copy: a simulator that changes θ in place must not change what is stored.
         return function(theta.copy(), rng)
+    except SimulatorOutputError:
+        raise  # it ran, and neither its signature nor θ is at fault
     except Exception as error:
         low, high = theta.min(axis=0), theta.max(axis=0)
         region = f"θ between {np.round(low, 4).tolist()} and {np.round(high, 4).tolist()}"

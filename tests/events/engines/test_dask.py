@@ -145,6 +145,7 @@ def test_without_dask_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         list(ist.Dask().run(square, range(2)))
 
 
+@pytest.mark.slow
 def test_a_cluster_on_this_machine_starts_and_ends() -> None:
     with ist.Dask() as engine:
         found = dict(engine.run(lambda task: os.getpid(), range(6)))

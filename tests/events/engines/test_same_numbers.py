@@ -9,12 +9,13 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.events.engines.engine import AbstractEngine, InProcess
+from parameters import slow
 from test_streams import PRIOR, SIMULATIONS
 
 LATENT = ist.toys.GaussianChain()
 LATENT_PRIOR = ist.Uniform([-1.0, -0.5], [1.0, 0.5])
 #: What takes long for other reasons than simulation.
-LONG = {"upper_limit", "upper_limit with a calibration"}
+LONG = {"upper_limit", "upper_limit with a calibration", "upper_limit with toys"}
 
 
 def noisy(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -85,7 +86,7 @@ def test_every_function_finds_the_same(name: str, pool: ist.ProcessPool) -> None
         np.testing.assert_array_equal(found[place], expected[place], err_msg=place)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", [1, slow(4)])
 def test_the_number_of_workers_changes_nothing(workers: int) -> None:
     expected = ist.simulate(noisy, PRIOR, 3_100, seed=5)
     with ist.ProcessPool(workers) as pool:

@@ -8,13 +8,15 @@ from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pyarrow.dataset
 import pytest
 
 import inferostatic as ist
 from inferostatic.events.store import cache, parts
+from optional import OptionalPackage
 from store_simulators import PRIOR, Counting, named, shifted_normal
+
+pd = OptionalPackage("pandas")
 
 
 def same(one: ist.Events, other: ist.Events) -> None:
@@ -296,7 +298,7 @@ def test_morphing_weights_come_back_with_their_morphing(tmp_path: Path):
 
 
 def test_columns_of_one_name_are_told_apart(tmp_path: Path):
-    def echo(theta: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+    def echo(theta: np.ndarray, rng: np.random.Generator) -> Any:
         return pd.DataFrame(theta + rng.normal(size=theta.shape), columns=["a", "weight"])
 
     stored = ist.simulate(echo, PRIOR, 300, store=tmp_path, seed=1)

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 import inferostatic as ist
 from exact_estimators import exact_normal
+from parameters import slow
 
 N = 200
 #: A potential whose maximum is off by several errors, and whose curvature is wrong.
@@ -48,7 +49,7 @@ def exact_limit(mean: float, *, cls: bool) -> float:
 @pytest.mark.parametrize(
     ("method", "calibration"),
     # How confidences are combined has nothing to do with where events come from.
-    [(ist.CLs, normal), (ist.CLsb, stored())],
+    [(ist.CLs, normal), slow(ist.CLsb, stored())],
     ids=["CLs-simulator", "CLsb-events"],
 )
 def test_the_limit_of_a_wrong_potential_is_the_exact_one(method: Any, calibration: Any) -> None:

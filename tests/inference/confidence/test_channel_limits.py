@@ -1,14 +1,15 @@
 """Upper limits of extended likelihoods and of several channels, against pyhf and closed forms."""
 
 import numpy as np
-import pyhf
-import pyhf.infer.intervals.upper_limits
 import pytest
 from scipy import optimize, stats
 from scipy.special import ndtr
 
 import inferostatic as ist
 from exact_estimators import exact_estimator
+from optional import OptionalPackage
+
+pyhf = OptionalPackage("pyhf", "infer.intervals.upper_limits")
 
 # pyhf validates through a part of jsonschema that is going to be replaced.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")

@@ -18,6 +18,7 @@ from inferostatic.inference.confidence.toy_fits import ToyFitter
 from inferostatic.inference.confidence.toys import make_toy_maker
 from inferostatic.inference.lattice import hull, lattice
 from inferostatic.inference.likelihood.model import DataSets
+from parameters import slow
 
 DIRICHLET = ist.toys.Dirichlet(3)
 # Shared, so that each is compiled once.
@@ -116,8 +117,9 @@ def fitter(estimator, theta, n, toys, simulator=normal) -> ToyFitter:
     return ToyFitter(fit_observed(likelihood, likelihood.model), maker)
 
 
-@pytest.mark.parametrize("n", [5, 300])
-@pytest.mark.parametrize("indices", [[0, 1], [1]])
+@pytest.mark.parametrize(
+    ("n", "indices"), [(300, [0, 1]), (5, [1]), slow(5, [0, 1]), slow(300, [1])]
+)
 def test_the_statistic_of_a_normal_mean_follows_chi_squared(n, indices):
     theta = np.array([0.3, -0.5])
     q = fitter(MEANS, theta, n, 1000).statistic(theta, indices)
@@ -221,7 +223,7 @@ def test_the_wilks_set_is_the_profile_likelihood_interval():
 # Toys from stored events.
 
 
-@pytest.mark.parametrize("n", [1, 60])
+@pytest.mark.parametrize("n", [1, slow(60)])
 def test_toys_from_stored_events_near_by_are_said_to_be_approximate(n):
     estimator, prior = MEAN, ist.Uniform([-8.0], [8.0])
     events = ist.simulate(normal, prior, 60_000, seed=1)

@@ -15,6 +15,7 @@ from exact_estimators import exact_estimator, exact_normal, gaussian
 from inferostatic.inference.confidence.observed_fit import fit_observed
 from inferostatic.inference.confidence.toy_fits import ToyFitter
 from inferostatic.inference.confidence.toys import make_toy_maker
+from parameters import slow
 
 MEAN = exact_normal(width=6.0)
 LOW, HIGH = -1.5, 3.0
@@ -151,7 +152,7 @@ def test_wilks_of_two_channels_is_the_combination():
 # By toys.
 
 
-@pytest.mark.parametrize(("first", "second"), [(6, 9), pytest.param(6, 70, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "second"), [(6, 9), slow(6, 70)])
 def test_toys_of_two_channels_with_a_measured_shift_follow_chi_square(first, second):
     """Exactly so for normal events, if the toys measure the shift again."""
     likelihood = two_channels(first, second)
@@ -216,9 +217,9 @@ def many_rate(theta):
 @pytest.mark.parametrize(
     ("rate", "observed", "weighted"),
     [
-        (few_rate, 3, False),
-        (many_rate, 75, True),
-        pytest.param(few_rate, 3, True, marks=pytest.mark.slow),
+        (few_rate, 3, True),
+        pytest.param(few_rate, 3, False, marks=pytest.mark.slow),
+        pytest.param(many_rate, 75, True, marks=pytest.mark.slow),
         pytest.param(many_rate, 75, False, marks=pytest.mark.slow),
     ],
 )

@@ -13,6 +13,7 @@ from inferostatic.inference.confidence.observed_fit import fit_observed
 from inferostatic.inference.confidence.saved_toys import SavedToys
 from inferostatic.inference.confidence.toy_fits import ToyFitter
 from inferostatic.inference.confidence.toys import ToyMaker, make_toy_maker
+from parameters import slow
 
 MEANS = exact_normal(dim=2, width=8.0)
 GRID = np.linspace(-0.5, 0.5, 5)
@@ -40,8 +41,11 @@ def interrupt_toys(monkeypatch: pytest.MonkeyPatch, points: int | None) -> list[
     return made
 
 
-@pytest.mark.parametrize("events", [5, 60])  # toys fitted one by one, and all together
-@pytest.mark.parametrize("source", [normal, STORED], ids=["simulator", "stored"])
+@pytest.mark.parametrize(
+    ("events", "source"),  # toys fitted one by one, and all together
+    [(5, normal), (60, STORED), slow(5, STORED), slow(60, normal)],
+    ids=["simulator", "stored", "few stored", "many simulated"],
+)
 def test_an_interrupted_set_goes_on_to_the_same_numbers(
     tmp_path: Path, events: int, source: Any
 ) -> None:

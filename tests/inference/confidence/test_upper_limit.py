@@ -4,10 +4,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import pyhf
-import pyhf.infer.intervals.upper_limits
-import pyhf.infer.mle
-import pyhf.infer.test_statistics
 import pytest
 from jax.scipy.special import gammaln
 from scipy import optimize
@@ -17,6 +13,9 @@ import inferostatic as ist
 from exact_estimators import exact_estimator, exact_normal
 from inferostatic.inference.confidence.confidence_set import confidence_set
 from inferostatic.inference.confidence.upper_limit import upper_limit
+from optional import OptionalPackage
+
+pyhf = OptionalPackage("pyhf", "infer.intervals.upper_limits", "infer.mle", "infer.test_statistics")
 
 # pyhf validates through a part of jsonschema that is going to be replaced.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from jaxtyping import Array
 from scipy import optimize
@@ -23,6 +22,9 @@ from exact_estimators import dirichlet, gaussian
 from inferostatic.estimator.history import Region
 from inferostatic.inference.likelihood.event_sum import CHUNK_EVENTS
 from inferostatic.inference.likelihood.maximum_likelihood import MaximumLikelihood, NotConverged
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
 
 TOY = ist.toys.Dirichlet(3)
 LOW, HIGH = np.full(3, 0.5), np.full(3, 6.0)

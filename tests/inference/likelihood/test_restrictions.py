@@ -1,12 +1,14 @@
 """Fixed values, bounds and names of a likelihood: what may be changed, and what is refused."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from exact_estimators import exact_estimator, exact_normal, gaussian
 from inferostatic.inference.confidence.toys import make_toy_maker
+from optional import OptionalPackage
+
+pd = OptionalPackage("pandas")
 
 X = np.random.default_rng(1).normal([0.3, -0.2], 1.0, (60, 2))
 LIKELIHOOD = ist.Likelihood(exact_normal(dim=2), X)

@@ -7,8 +7,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import pyhf
-import pyhf.infer.mle
 import pytest
 from scipy import optimize, stats
 
@@ -19,6 +17,8 @@ from inferostatic.inference.observables.pyhf_export import UncertainRate, to_pyh
 from inferostatic.inference.observables.template_events import Reweighted, Simulated
 from inferostatic.inference.observables.templates import Templates
 
+pyhf: Any = pytest.importorskip("pyhf")
+pytest.importorskip("pyhf.infer.mle")
 # pyhf validates through a part of jsonschema that is going to be replaced.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")
 

@@ -14,6 +14,7 @@ from inferostatic.inference.likelihood.float64 import float64
 from inferostatic.inference.likelihood.log_likelihood import value_and_derivatives
 from inferostatic.inference.posterior import tabulated_target
 from inferostatic.inference.tables import event_table, likelihood_table
+from parameters import slow_but
 
 SIMULATE = ist.toys.Dirichlet()
 
@@ -73,7 +74,9 @@ def restricted() -> dict[str, ist.Likelihood]:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("name", list(restricted()))
+@pytest.mark.parametrize(
+    "name", slow_but(restricted(), "plain", "rate that is not traced", "bounds", "channels")
+)
 def test_a_table_is_ln_l_with_its_derivatives(name: str) -> None:
     likelihood = restricted()[name]
     observed = fit_observed(likelihood, likelihood.model).with_table(100, show=False)

@@ -3,17 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-import awkward as ak
 import equinox as eqx
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 
 import inferostatic as ist
 from inferostatic.events.readers.particle_table import ParticleTable
 from inferostatic.models.features.feature_map import AbstractFeatureMap
 from inferostatic.serial import describe, restore
+from optional import OptionalPackage
 from random_models import (
     POINTS,
     as_array,
@@ -24,6 +23,9 @@ from random_models import (
     random_model,
     values,
 )
+
+pd = OptionalPackage("pandas")
+ak = OptionalPackage("awkward")
 
 Array = jax.Array
 

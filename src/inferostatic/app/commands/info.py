@@ -14,7 +14,7 @@ def info(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Say what is in a model: its kind, names, trained region and training.
+    """Print the card of a model: what it was made of, where it was trained, and what to trust.
 
     Only the file is read, which holds numbers and names but no code.
 
@@ -24,14 +24,17 @@ def info(
     try:
         from ...estimator.loading import load
 
-        content = describe_model(load(path))
+        loaded = load(path)
+        content, text = describe_model(loaded), loaded.card.summary()
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
         fail(error)
     if as_json:
         show_json({"file": model, **content})
         return
-    lines = [f"{name}: {_show(value)}" for name, value in content.items()]
-    show("\n".join([*lines, f"next: est = ist.load({model!r}) in Python"]))
+    lines = [
+        f"{name}: {_show(content[name])}" for name in ("stopped", "choices") if name in content
+    ]
+    show("\n".join([text, *lines, f"next: est = ist.load({model!r}) in Python"]))
 
 
 def describe_model(model: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -58,7 +61,7 @@ def describe_model(model: Any) -> dict[str, Any]:  # noqa: ANN401
         found["stopped"] = history.stopped
         found["choices"] = list(history.choices)
         found["warnings"] = list(history.warnings)
-    return found
+    return found | {"card": model.card.to_dict()}
 
 
 def _finite(value: Any) -> float | None:  # noqa: ANN401
@@ -67,19 +70,11 @@ def _finite(value: Any) -> float | None:  # noqa: ANN401
 
 
 def _show(value: object) -> str:
-    match value:
-        case None:
-            return "-"
-        case dict():
-            return ", ".join(
-                f"{name} from {ends[0]:g} to {ends[1]:g}" for name, ends in value.items()
-            )
-        case list():
-            return ", ".join(str(one) for one in value) or "none"
-        case float():
-            return f"{value:.6g}"
-        case _:
-            return str(value)
+    """In one line, without what would move a terminal's cursor."""
+    from ...summary import clean
+
+    shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+    return clean(shown)
 
 
 def _require_file(given: str) -> Path:

@@ -2,6 +2,7 @@
 
 import contextlib
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,9 @@ from .endings import fail, show, show_json
 
 #: Files of every study.
 STUDY = ("study.toml", "simulator.py")
+#: The question of a new study that the core alone cannot answer, and what stands there without it.
+QUESTION = "[infer.maximum_likelihood]"
+WITHOUT = f"# {QUESTION}             # needs pip install 'inferostatic[inference]'"
 
 
 def new(
@@ -41,7 +45,7 @@ def new(
         target.mkdir(parents=True, exist_ok=True)
         for name in names:
             written.append(target / name)
-            write_whole(target / name, (source / name).read_bytes())
+            write_whole(target / name, _fit_to_installation((source / name).read_bytes()))
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
@@ -53,8 +57,22 @@ def new(
         show_json({"study": folder, "files": [str(path) for path in written]})
         return
     lines = [f"wrote {', '.join(str(path) for path in written)}"]
+    if not _has_minuit():
+        lines.append(
+            f"{QUESTION} is left out, because iminuit is not installed: "
+            "pip install 'inferostatic[inference]'"
+        )
     lines.append(f"next: inferostatic run {folder}, which takes a minute or two as it is")
     show("\n".join(lines))
+
+
+def _has_minuit() -> bool:
+    return find_spec("iminuit") is not None
+
+
+def _fit_to_installation(text: bytes) -> bytes:
+    """A template, without the question that needs a package which is not there."""
+    return text if _has_minuit() else text.replace(QUESTION.encode(), WITHOUT.encode())
 
 
 def _require_room(target: Path, given: str, names: list[str]) -> None:

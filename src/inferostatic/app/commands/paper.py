@@ -1,5 +1,6 @@
 """`inferostatic paper`: the reproduction of the paper."""
 
+import json
 from typing import Annotated
 
 import typer
@@ -15,8 +16,13 @@ def paper(
     events: Annotated[int, typer.Option(help="Size of every event set.")] = 100_000,
     epochs: Annotated[int, typer.Option(help="Passes over a training set.")] = 20,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Reproduce the experiment of arXiv:2210.01680: table, figures and a report."""
+    """Reproduce the experiment of arXiv:2210.01680: table, figures and a report.
+
+    Exit status: 0, 1 if a file could not be written or the table not be shown, 2 for wrong
+    arguments, 130 after Ctrl-C.
+    """
     settings = {"instances": instances, "events": events, "epochs": epochs, "seed": seed}
     # All that can be refused is refused before minutes of work, not after.
     try:
@@ -49,7 +55,10 @@ def paper(
             say(table)
             complain(f"The files could not be written to {folder}: {error}. The table is above.")
             raise typer.Exit(1) from error
-    trouble = say(f"{table}\n\nReport: {report}")
+    told = f"{table}\n\nReport: {report}"
+    if as_json:
+        told = json.dumps({**results.table(), "report": str(report)}, indent=1)
+    trouble = say(told)
     if trouble is not None:
         complain(f"The table could not be shown ({trouble}); the report is {report}.")
         raise typer.Exit(1)

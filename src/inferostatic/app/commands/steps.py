@@ -128,8 +128,9 @@ def prepare_run(study: Any) -> Any:  # noqa: ANN401
 
     missing = list_missing_packages(study.table)
     if missing:
-        extra = "readers" if missing == ["uproot"] else "inference"
-        text = f"this study needs {', '.join(missing)}: pip install 'inferostatic[{extra}]'."
+        extras = sorted({"readers" if name == "uproot" else "inference" for name in missing})
+        command = f"pip install 'inferostatic[{','.join(extras)}]'"
+        text = f"this study needs {', '.join(missing)}: {command}."
         fail(RuntimeError(text))
     try:
         study.run.mkdir(exist_ok=True)

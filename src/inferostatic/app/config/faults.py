@@ -35,6 +35,8 @@ class Fault(NamedTuple):
 class StudyError(ValueError):
     """A study.toml that cannot be used; `problems` has a line for each fault."""
 
+    problems: list[str]
+
     def __init__(self, file: str, problems: Sequence[Fault]) -> None:
         self.problems = [str(problem) for problem in problems]
         shown = self.problems[:SHOWN_PROBLEMS]

@@ -1,6 +1,6 @@
 """Tables of a study, as pydantic models: what a field must be is said once, beside the field."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,7 +11,7 @@ MOST = 10**9
 class AbstractTable(BaseModel):
     """A table of the file: no other keys, no conversion of texts to numbers, no NaN."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=False
     )
 

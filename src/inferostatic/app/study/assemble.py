@@ -46,7 +46,7 @@ def write_study_report(
         study.report,
         title=study.title,
         sections=sections,
-        settings=flatten(content["settings"]) | {"versions": _join(list_versions())},
+        settings=_list_settings(study) | {"versions": _join(list_versions())},
         summary=_summarise(done, missing, failed),
     )
     text = json.dumps(content, indent=1, allow_nan=False)
@@ -64,20 +64,26 @@ def flatten(settings: Mapping[str, Any], path: str = "") -> dict[str, object]:
         elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             for number, one in enumerate(value, 1):
                 found |= flatten(one, f"{name}[{number}]")
-        elif value is not None and value != []:
+        elif value is not None and value not in ([], ""):
             found[name] = value
+    return found
+
+
+def _list_settings(study: Study) -> dict[str, object]:
+    """All settings but those of the other kinds of simulators."""
+    found = flatten(study.table.model_dump(mode="json"))
+    is_program = study.table.simulator.command is not None
+    for key in ("function",) if is_program else ("theta", "x", "deterministic"):
+        found.pop(f"simulator.{key}", None)
     return found
 
 
 def _summarise(
     done: Mapping[str, StepRecord], missing: Sequence[str], failed: Mapping[str, str]
 ) -> str:
-    """What was found, in words."""
+    """What is not in the verdicts of the sections, in words."""
     parts = []
-    diagnosis = done.get("diagnose")
-    if diagnosis is not None:
-        parts.append(diagnosis.text.splitlines()[-1])
-    else:
+    if "diagnose" not in (*done, *missing):
         parts.append("The estimator was not checked: there are no validation events.")
     if failed:
         parts.append(f"These steps failed: {', '.join(failed)}.")

@@ -94,17 +94,22 @@ class NamedFunction:
         """The observables as a table with these names."""
         from ...inputs import as_floats, column_names
         from ...world.program import NamedColumns
+        from ...world.simulator import SimulatorOutputError
 
         made = self.function(theta, rng)
         own = column_names(made)
-        values = as_floats(made, "the simulator's x")
+        try:
+            values = as_floats(made, "the simulator's x")
+        except (TypeError, ValueError) as error:
+            raise SimulatorOutputError(str(error)) from error
         if own is not None and own != self.names:
-            raise ValueError(
+            raise SimulatorOutputError(
                 f"the simulator returns columns {', '.join(own)}, but simulator.x_names in "
-                f"study.toml are {', '.join(self.names)}."
+                f"study.toml are {', '.join(self.names)}. Remove x_names there: a data frame "
+                "names its columns itself."
             )
         if values.ndim != 2 or values.shape[1] != len(self.names):
-            raise ValueError(
+            raise SimulatorOutputError(
                 f"the simulator returns shape {values.shape}, but simulator.x_names in study.toml "
                 f"has {len(self.names)} names: {', '.join(self.names)}."
             )

@@ -83,8 +83,9 @@ def read_events(
     from ...inputs import in_short, require_finite
     from ...world.program_files import READERS
 
+    wanted = [*x_names, *([weight] if weight is not None else [])]
     try:
-        found = READERS[path.suffix](path, tree or "")
+        found = READERS[path.suffix](path, tree or "", wanted)
     except ImportError:
         raise
     except Exception as error:  # readers raise kinds of their own
@@ -100,11 +101,11 @@ def read_events(
             )
         x = found.values
     else:
-        wanted = [*x_names, *([weight] if weight is not None else [])]
         missing = [name for name in wanted if name not in names]
         if missing:
             raise ValueError(
-                f"{path} lacks {', '.join(missing)}; its columns are {', '.join(names[:20])}."
+                f"{path} lacks {', '.join(missing)}; its columns are {', '.join(names[:20])}. It "
+                "needs those that the simulator returns, encoded in the same way."
             )
         x = found.values[:, [names.index(name) for name in x_names]]
     if len(x) == 0:

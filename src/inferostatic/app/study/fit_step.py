@@ -47,6 +47,8 @@ def plan_diagnosis(study: Study, fit: StudyStep) -> StudyStep | None:
         events = workshop.events("validation", n)
         seed = study.seeds["diagnose"]
         found = run_checks(estimator, events, n_observed=observed, seed=seed)
+        # A copy: the file of the fit is what other steps depend on, and stays as it is.
+        estimator.with_diagnosis(found).save(folder / MODEL)
         return Outcome((found,), number_diagnosis(found), found.summary())
 
     return StudyStep("diagnose", "diagnose", inputs, diagnose)

@@ -84,12 +84,15 @@ class Study:
 
     def find_word(self, word: str) -> Path | None:
         """The file in the study's folder that a word of a command means, if it means one."""
+        table = self.table.simulator
         if "{study}" in word:
             file = Path(word.replace("{study}", str(self.folder.absolute())))
-        elif os.path.dirname(word) and not os.path.isabs(word):
-            file = self.folder.absolute() / word
+        elif os.path.isabs(word) or word in (table.theta, table.x):
+            return None  # the latter two are files of the folder in which the program runs
+        elif not os.path.dirname(word) and table.command and word == table.command[0]:
+            return None  # a program that is found on PATH
         else:
-            return None
+            file = self.folder.absolute() / word
         try:
             return file if file.is_file() else None
         except (OSError, ValueError):

@@ -95,7 +95,11 @@ def _answer(
             outcome = _find_limit(workshop, likelihood, question)
         case PosteriorTable():
             outcome = _find_posterior(workshop, likelihood, question)
-    known = {} if infer.simulated is None else {"truth": infer.simulated.theta}
+    known: dict[str, Any] = {}
+    if infer.simulated is not None:
+        known["truth"] = infer.simulated.theta
+    if isinstance(question, MaximumLikelihoodTable | CalibratedFitTable | PosteriorTable):
+        known["level"] = question.level
     return dataclasses.replace(outcome, context=known)
 
 

@@ -5,6 +5,7 @@ from importlib import metadata
 from typing import Any
 
 from ...files import write_whole
+from ...versions import find_version
 from .folder import Study
 
 #: Its name in the run folder.
@@ -28,7 +29,7 @@ def list_versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            found[name] = find_version(name)
         except metadata.PackageNotFoundError:
             continue
     return found

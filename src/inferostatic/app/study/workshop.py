@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...checkpoint import Checkpoint
     from ...events.events import Events
+    from ...events.origin import Origin
     from ...world.priors.prior import AbstractPrior
 
 #: Minutes after which long work is saved: little is lost, and saving is cheap.
@@ -96,7 +97,18 @@ class Workshop:
             )
         require_parts(store.path, find_parts(store.path), range(manifest.count_parts(n)))
         joint = None if manifest.joint is None else joint_density(self.bare_simulator)
-        return open_events(store.path, manifest, n, self.prior, joint)
+        events = open_events(store.path, manifest, n, self.prior, joint)
+        return events.with_origin(self._describe_origin(which))
+
+    def _describe_origin(self, which: str) -> "Origin":
+        """The simulator as `study.toml` names it; the name in the stores is the same for all."""
+        from ...events.origin import Origin
+
+        table = self.study.table.simulator
+        name = table.module or " ".join(table.command or ())
+        if table.file is not None:
+            name = f"{table.function} of {table.file}"
+        return Origin(name, table.version or None, self.study.seeds[which])
 
     def estimator(self, folder: Path) -> Any:  # noqa: ANN401
         """The trained estimator of a step."""

@@ -30,6 +30,10 @@ class TaskError(RuntimeError):
         reason: why it failed.
     """
 
+    index: int
+    task: object
+    reason: str
+
     def __init__(self, index: int, task: object, reason: str) -> None:
         """Say which task failed and why."""
         RuntimeError.__init__(self, index, task, reason)

@@ -9,10 +9,13 @@ import threading
 import time
 import types
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .pickling import PackedFunction, sends_code
 from .worker import Message, serve
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 #: Seconds that idle workers have to end by themselves, so that what they hold is closed in order.
 ENDING_SECONDS = 2.0
@@ -36,6 +39,9 @@ class WorkerProcess:
         since: when the task was given to it, by the monotonic clock.
         function: the function that it has or is loading.
     """
+
+    link: "Connection[Any, Any]"
+    since: float
 
     def __init__(self) -> None:
         """Start the process; it answers when its modules are loaded."""

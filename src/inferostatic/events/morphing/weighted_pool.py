@@ -32,6 +32,7 @@ from ...summary import (
 )
 from ...world.priors.prior import AbstractPrior, draw_points
 from ..events import Events
+from ..origin import Origin
 from .morphing import REACH, Morphing
 from .nuisance import Exponents
 from .unweighting import draw_rows
@@ -206,7 +207,7 @@ class WeightedPool(AbstractSummarised):
             prior=prior if isinstance(prior, AbstractPrior) else None,
             x_names=self.x_names,
             theta_names=names,
-        )
+        ).with_origin(Origin(source=f"a pool of {len(self):,} weighted events", seed=seed))
 
     def _benchmark_theta(self, name: str, morphing: Morphing) -> np.ndarray:
         """θ of the benchmark of this name."""

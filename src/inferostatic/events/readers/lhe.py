@@ -13,6 +13,7 @@ from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
 from ..morphing.weighted_pool import WeightedPool
+from ..origin import Origin
 
 #: A function of one event, as pylhe gives it, with `particles` and their id, status, px, py, pz, e.
 Observables = Mapping[str, Callable[[Any], float]]
@@ -51,7 +52,7 @@ def read_lhe(
         prior=prior,
         x_names=list(observables),
         theta_names=theta_names,
-    )
+    ).with_origin(Origin(source=f"the LHE file {Path(path).name}"))
 
 
 def read_lhe_weights(

@@ -19,6 +19,7 @@ from ..latent import JOINT_SCORE, LOG_JOINT_RATIO, PARTNER, SCORE_OFF_REFERENCE,
 from ..morphing.morphing import Morphing
 from ..morphing.nuisance import Exponents, nuisance_exponents
 from ..morphing.weighted_pool import WeightedPool
+from ..origin import Origin
 
 #: How MadMiner writes that a benchmark of a nuisance parameter is absent.
 ABSENT = ("None", "")
@@ -206,7 +207,7 @@ def read_madminer_samples(
         prior=prior,
         x_names=x_names,
         theta_names=theta_names,
-    )
+    ).with_origin(Origin(source=f"the MadMiner set {name}"))
 
 
 class _Set(NamedTuple):

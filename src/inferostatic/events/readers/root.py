@@ -10,6 +10,7 @@ from ...inputs import Input, as_floats, as_path, as_text, describe_missing, in_s
 from ...packages import import_package
 from ...world.priors.prior import AbstractPrior
 from ..events import Events
+from ..origin import Origin
 
 
 def read_root(
@@ -70,7 +71,7 @@ def read_root(
         prior=prior,
         x_names=x_names,
         theta_names=theta_names,
-    )
+    ).with_origin(Origin(source=f"{tree} of the ROOT file {Path(path).name}"))
 
 
 def _are_names(theta: object) -> bool:

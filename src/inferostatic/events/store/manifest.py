@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import write_whole
+from ...versions import find_version
 from .layout import ColumnLayout
 
 #: Name of the file.
@@ -157,7 +158,7 @@ def list_versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
+            found[name] = find_version(name)
     return found
 
 

@@ -68,6 +68,9 @@ class MakePart:
 class PartTasks(Sequence[Part]):
     """Parts to be made, each built when it is asked for."""
 
+    first: Part
+    numbers: tuple[int, ...]
+
     def __init__(self, first: Part, numbers: Sequence[int]) -> None:
         """The same as `first` with these numbers."""
         self.first, self.numbers = first, tuple(numbers)

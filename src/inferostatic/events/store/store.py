@@ -20,6 +20,7 @@ from ...world.priors.prior import AbstractPrior
 from ..blocks import BLOCK_SIZE
 from ..events import Events, lazy_events
 from ..latent import AbstractJoint
+from ..origin import Origin
 from .cache import CachedSource, require_parts
 from .layout import ColumnLayout, arrays_of
 from .manifest import MANIFEST, Manifest, find_difference, list_versions, read_manifest
@@ -274,7 +275,17 @@ def name_events(source: Any, manifest: Manifest, prior: AbstractPrior | None) ->
     elif manifest.prior is not None:
         prior = restore(manifest.prior)
     layout = manifest.layout
-    return lazy_events(source, prior, x_names=layout.x_names, theta_names=layout.theta_names)
+    events = lazy_events(source, prior, x_names=layout.x_names, theta_names=layout.theta_names)
+    return events.with_origin(_describe_origin(manifest))
+
+
+def _describe_origin(manifest: Manifest) -> Origin:
+    """Where the events of a store come from."""
+    simulator = manifest.simulator
+    if simulator is None:
+        return Origin(source="a store of events that were made elsewhere")
+    name = simulator.get("name") or simulator.get("function")
+    return Origin(name or None, simulator.get("version") or None, manifest.seed)
 
 
 def _fingerprint(events: Events) -> str:

@@ -60,8 +60,8 @@ class CalibratedFit:
         statistical: of the estimate, by the observed events and constraints alone.
         p_value: of the means of the observables, given the estimate: small if the data look like
             none of the simulated events.
-        sensitivity: error of an ideal fit by the learned Fisher information over that reached, for
-            each parameter; near 1 if nothing was lost, NaN for a fixed one.
+        sensitivity: error that the learned Fisher information promises over that reached, for each
+            parameter; near 1 if nothing was lost, NaN for a fixed one.
         events: observed events.
         simulated: simulated events behind the expectation.
         names: of the parameters.
@@ -152,7 +152,7 @@ class CalibratedFit:
             (
                 SummaryTable(columns),
                 "simulation: error by simulated events over the statistical one; sensitivity: "
-                "error of an ideal fit over this one",
+                "error that the learned likelihood promises over this one",
                 f"p-value of the observables' means: {self.p_value:.3g}",
             ),
         )

@@ -83,6 +83,8 @@ class ScoreCalibration:
             not trained on.
     """
 
+    score: AveragedScore
+
     def __init__(self, estimators: Any, events: Events | Sequence[Events]) -> None:  # noqa: ANN401
         score = AveragedScore.of(estimators)
         sets: Any = events if isinstance(events, list | tuple) else (events,)

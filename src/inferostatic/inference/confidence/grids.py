@@ -35,6 +35,11 @@ Tested = tuple[np.ndarray, np.ndarray, np.ndarray]
 class Tester:
     """Statistic, p-value and θ at points of the parameters of interest."""
 
+    observed: ObservedFit
+    indices: list[int]
+    test: AbstractPointTest
+    random: bool
+
     def __init__(
         self, observed: ObservedFit, indices: list[int], test: AbstractPointTest, *, random: bool
     ) -> None:

@@ -16,6 +16,12 @@ EACH_COST = 200
 class ToyFitter:
     """Maxima of toys less ln L at the toys' own θ; remembers where they lay at other θ."""
 
+    model: LikelihoodModel
+    observed: ObservedFit
+    maker: ToyMaker
+    fits: int
+    failed: int
+
     def __init__(self, observed: ObservedFit, maker: ToyMaker) -> None:
         self.model, self.observed, self.maker = observed.model, observed, maker
         self.seen: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray, Nodes]]] = {}

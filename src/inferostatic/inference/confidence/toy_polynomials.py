@@ -126,6 +126,8 @@ class Nodes:
 class Rise:
     """ln L of toys at any θ, less that at their own, both without constraints."""
 
+    wide: bool
+
     def __init__(self, model: LikelihoodModel, toys: Toys, *, wide: bool = False) -> None:
         self.wide = wide or toys.most_events >= MANY_EVENTS
         self._toys, truth = toys, toys.theta[None]

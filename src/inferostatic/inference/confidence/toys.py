@@ -71,6 +71,10 @@ class AbstractSource(abc.ABC):
 class SimulatedSource(AbstractSource):
     """Events simulated at θ itself."""
 
+    simulator: Simulator
+    names: tuple[str, ...]
+    used: int
+
     def __init__(self, simulator: Simulator, channel: Channel) -> None:
         require_simulator(simulator)
         self.simulator, self.names = simulator, channel.x_names
@@ -105,6 +109,11 @@ class SimulatedSource(AbstractSource):
 
 class StoredSource(AbstractSource):
     """Stored events whose θ lie nearest: their θ differ from the one that is tested."""
+
+    scale: np.ndarray
+    used: np.ndarray
+    furthest: float
+    weighted: bool
 
     def __init__(self, events: Events, channel: Channel) -> None:
         estimator = channel.estimators[0]

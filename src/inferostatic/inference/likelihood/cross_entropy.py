@@ -92,6 +92,9 @@ class CrossEntropyFit(AbstractSummarised):
 class CrossEntropy:
     """The loss J(θ) and its gradient, scaled so that ½ above the minimum is about one sigma."""
 
+    weights: list[Any]
+    scale: float
+
     def __init__(self, samples: list[EventTerms], weights: list[np.ndarray]) -> None:
         self.samples = samples
         self.weights = [weight / weight.sum() for weight in weights]

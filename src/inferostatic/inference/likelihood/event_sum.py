@@ -163,6 +163,9 @@ def cut_in_chunks(rows: np.ndarray, padding: float | None = None) -> np.ndarray:
 class EventTerms:
     """φ(x, θ), or ln r(x; θ, reference), of every event with its θ-gradient, in float64."""
 
+    models: tuple[Any, ...]
+    count: int
+
     def __init__(
         self, models: tuple[Any, ...], x: np.ndarray, reference: np.ndarray | None = None
     ) -> None:

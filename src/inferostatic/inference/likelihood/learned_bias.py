@@ -11,15 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...estimator.trusted_events import CERTAIN, TOLERATED, count_trusted
 from ...inputs import warn_user
 from ...summary import AbstractSummarised, Summary, SummaryTable, list_parts, shorten
 from ...weights import effective_size
 from .likelihood import Likelihood
-
-#: A shift of so many standard errors is too much: 95% intervals then cover 94%, 68% ones 66%.
-TOLERATED = 0.3
-#: Standard errors of the bias by which a statement about it must hold.
-CERTAIN = 2.0
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -109,11 +105,6 @@ class LearnedBias(AbstractSummarised):
         }
         title = f"Learned bias of an estimate from {self.observed:,.4g} observed events"
         return Summary(title, (SummaryTable(columns), self.describe()))
-
-
-def count_trusted(size: float) -> int:
-    """Events that are not biased, where one event has a bias of this size, with its uncertainty."""
-    return int(min((TOLERATED / max(size, 1e-9)) ** 2, 10**15)) if np.isfinite(size) else 0
 
 
 def find_bias(

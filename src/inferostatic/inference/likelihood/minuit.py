@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ...inputs import Input, as_count, warn_user
+from ...packages import import_package
 from ...streams import Purpose, Stream
 from ..arguments import as_point
 
@@ -172,10 +173,4 @@ class Problem:
 
 def load_iminuit() -> Any:  # noqa: ANN401
     """iminuit's Minuit, loaded on first use."""
-    try:
-        from iminuit import Minuit
-    except ImportError as error:
-        raise ImportError(
-            "maximum_likelihood uses iminuit: pip install 'inferostatic[inference]'"
-        ) from error
-    return Minuit
+    return import_package("iminuit", "maximum_likelihood uses iminuit", "inference").Minuit

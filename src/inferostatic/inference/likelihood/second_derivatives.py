@@ -53,6 +53,9 @@ class Curvature:
         reason: why not, in words; empty if it is.
     """
 
+    reason: str
+    automatic: bool
+
     def __init__(
         self, estimator: Estimator | ScoreEstimator, rows: np.ndarray, theta: np.ndarray
     ) -> None:

@@ -5,22 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from ...packages import import_package
+
 #: Fewest draws of a chain for which its diagnostics have a meaning.
 FEWEST_DRAWS = 8
 
 
 def load_arviz() -> Any:  # noqa: ANN401
     """The package, or how to get it."""
-    try:
-        with warnings.catch_warnings():
-            # It announces its next version once a day.
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz
-    except ImportError as error:
-        raise ImportError(
-            "chains are judged and handed on by ArviZ: pip install 'inferostatic[inference]'"
-        ) from error
-    return arviz
+    with warnings.catch_warnings():
+        # It announces its next version once a day.
+        warnings.simplefilter("ignore", FutureWarning)
+        return import_package("arviz", "chains are judged and handed on by ArviZ", "inference")
 
 
 def judge_chains(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

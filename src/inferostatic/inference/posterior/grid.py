@@ -48,7 +48,7 @@ FEWEST_CELLS = {1: 20.0, 2: 300.0}
 MOST_CELLS = {1: 1 << 14, 2: 512}
 #: Nodes along each axis of a polynomial that takes the place of ln L on the grid, by the number of
 #: parameters; more where it does not hold.
-NODES = {1: (32, 64, 128), 2: (16, 32)}
+NODES: dict[int, tuple[int, ...]] = {1: (32, 64, 128), 2: (16, 32)}
 #: Cells in which a polynomial is compared with ln L.
 CHECKED_CELLS = 64
 

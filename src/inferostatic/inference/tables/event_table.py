@@ -35,7 +35,7 @@ TOLERANT_DEPTH = 5.0
 #: Depth to which nodes count fully in the fit: what matters is the neighbourhood of the maximum.
 NEAR = 6.0
 #: Total degrees that are tried, by the number of free parameters.
-DEGREES = {
+DEGREES: dict[int, tuple[int, ...]] = {
     1: (6, 10, 15, 22, 32),
     2: (4, 6, 8, 11, 15, 20),
     3: (4, 6, 8, 10, 12),

@@ -6,6 +6,7 @@ from ...models.architecture import AbstractArchitecture
 from ...models.features.features import Automatic
 from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training, count_steps
+from .depth import choose_depth, tries_depth
 from .features import MOST_CANDIDATES, choose_features, choose_features_part
 from .network import list_networks
 from .sizes import PAIR, choose_members, set_length
@@ -82,6 +83,8 @@ def count_planned_steps(
     architecture: AbstractArchitecture,
     training: Training,
     members: int | None,
+    *,
+    open_network: bool,
 ) -> int:
     """Steps of all trainings of a fit, at most, for its display."""
     dataset, count = problem.dataset, len(problem.split.train)
@@ -96,7 +99,8 @@ def count_planned_steps(
     steps = 0
     if open_.features:
         short = shorten(trial, choose_features_part(to_the_end=to_the_end))
-        steps += MOST_CANDIDATES * count_steps(short, part)
+        deep = open_network and tries_depth(architecture, part)
+        steps += (MOST_CANDIDATES + deep) * count_steps(short, part)
     if not open_.decay:
         return steps + wanted * whole
     if to_the_end:
@@ -117,6 +121,7 @@ def choose_defaults(
 ) -> Defaults:
     """The architecture with its features, and the training with its weight decay.
 
+    Where no network was given, a deeper one is taken if it is clearly better in a short training.
     With few events, networks of every decay are trained to the end, and those that validation
     cannot tell from the best are the ensemble. With many, short trainings decide, also between
     networks where none was given, and one network is trained.
@@ -133,8 +138,12 @@ def choose_defaults(
     trials = Trials(part, plan, on_all)
     reasons = []
     if open_.features:
-        architecture, reason = choose_features(trials, architecture)
-        reasons.append(reason)
+        features = choose_features(trials, architecture)
+        architecture = features.architecture
+        reasons.append(features.reason)
+        if open_network and tries_depth(architecture, trials.events):
+            architecture, reason = choose_depth(trials, features)
+            reasons.append(reason)
     if not open_.decay:
         return Defaults(architecture, complete, tuple(reasons), missing=wanted)
     if on_all:

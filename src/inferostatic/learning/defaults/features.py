@@ -9,6 +9,7 @@ from ...models.architecture import AbstractArchitecture
 from ...models.features.feature_map import Affine
 from ...models.features.features import AbstractFeatures, Natural, Quantile, Standardised
 from ..training.members import MemberSetting
+from ..training.options import Training
 from .trials import CLEARLY, Trials, describe_choice, describe_cost, find_first_within_error
 from .weight_decay import DEFAULT_SHRINK, set_shrink
 
@@ -22,10 +23,22 @@ WORTH = 0.01
 MOST_CANDIDATES = 3
 
 
-def choose_features(
-    trials: Trials, architecture: AbstractArchitecture
-) -> tuple[AbstractArchitecture, str]:
-    """The architecture with its features, and the choice in words."""
+@dataclasses.dataclass(frozen=True)
+class FeatureChoice:
+    """The architecture with its features, the choice in words, and the short training behind it.
+
+    `event_losses` are those of the network with these features, shape (1, validation events).
+    """
+
+    architecture: AbstractArchitecture
+    reason: str
+    training: Training
+    decay: float
+    event_losses: np.ndarray
+
+
+def choose_features(trials: Trials, architecture: AbstractArchitecture) -> FeatureChoice:
+    """The features by the loss on validation events after a short training."""
     part = choose_features_part(to_the_end=trials.to_the_end)
     began, training = time.perf_counter(), trials.shorten(part)
     kinds = _list_candidates(trials.x)
@@ -36,7 +49,8 @@ def choose_features(
     best = find_first_within_error(losses, CLEARLY, WORTH)
     reason = describe_choice("features", [type(kind).__name__ for kind in kinds], losses, best)
     reason = f"{reason} {describe_cost(trials, training, began)}"
-    return dataclasses.replace(architecture, x_features=kinds[best]), reason
+    chosen = dataclasses.replace(architecture, x_features=kinds[best])
+    return FeatureChoice(chosen, reason, training, decay, tried[best].event_losses)
 
 
 def choose_features_part(*, to_the_end: bool) -> float:

@@ -31,6 +31,9 @@ RUN = ("train_loss", "validation_loss", "seconds")
 class Story:
     """The trainings of a fit in their order; stages are begun one after the other."""
 
+    saved: AbstractSavedWork
+    numbers: "itertools.count[int]"
+
     def __init__(self, saved: AbstractSavedWork) -> None:
         self.saved, self.numbers = saved, itertools.count()
 

@@ -5,6 +5,7 @@ slots, and after them any columns that belong to the event as a whole. `ist.pad_
 such x out of ragged arrays, and `ist.ParticleSet` is a network for them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -72,12 +73,18 @@ class PerParticleMap(AbstractFeatureMap):
 
     def __call__(self, value: Float[Array, " dim"]) -> Float[Array, " features"]:
         """The features of one event."""
+        return self.arrange(value, sort_rows)
+
+    def arrange(
+        self, value: Float[Array, " dim"], order: Callable[[Array], Array]
+    ) -> Float[Array, " features"]:
+        """The features of one event, with the slots put in order by a function of them."""
         layout = self.layout
         slots = value[: layout.columns].reshape(layout.particles, layout.features)
         present = layout.present(slots)[:, None]
         scaled = jax.vmap(self.each)(layout.measured(slots))
         rows = jnp.concatenate([scaled, jnp.full((len(slots), 1), self.presence)], axis=1)
-        rows = sort_rows(jnp.where(present, rows, 0))
+        rows = order(jnp.where(present, rows, 0))
         number = jnp.log1p(jnp.sum(present, dtype=value.dtype))
         event = self.event(jnp.concatenate([number[None], value[layout.columns :]]))
         return jnp.concatenate([rows.ravel(), event])

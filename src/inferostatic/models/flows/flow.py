@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...inputs import as_count, as_function, kind_of
-from ...serial import known
+from ...packages import import_package
+from ...serial import known, picklable
 from ...supervision.records import Capability, Event, Key, Number, Theta
 from ..architecture import AbstractArchitecture, Shapes, theta_map
 from ..features.features import AbstractFeatures, Natural
@@ -26,6 +27,7 @@ from ..networks.networks import ACTIVATION, MOST_LAYERS, MOST_UNITS, AbstractPai
 from ..potential import PotentialModel
 
 
+@picklable
 @known
 class MixtureFlow(eqx.Module):
     """A choice of flow: autoregressive mixtures of Gaussians behind autoregressive affine layers.
@@ -155,7 +157,7 @@ class DensityModel(PotentialModel):
 class Flow(AbstractArchitecture):
     """A normalised density p(x; θ): a potential that also offers `log_prob` and `sample`.
 
-    It needs flowjax: `pip install inferostatic[flows]`.
+    It needs flowjax: `pip install 'inferostatic[flows]'`.
 
     Args:
         network: such as `ist.MixtureFlow(layers=2)`, or a function (x_size, theta_size, *, key)
@@ -206,12 +208,7 @@ def build_flow(choice: Any, x_size: int, theta_size: int, *, key: Key) -> FlowNe
 
 def require_flowjax() -> None:
     """Say how to get it."""
-    try:
-        import flowjax  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError as error:
-        raise ImportError(
-            "densities are modelled by flows of flowjax: pip install 'inferostatic[flows]'"
-        ) from error
+    import_package("flowjax", "densities are modelled by flows of flowjax", "flows")
 
 
 def _take_apart(flow: Any, made_by: tuple[Any, int, int]) -> FlowNetwork:  # noqa: ANN401

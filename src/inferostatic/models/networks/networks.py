@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...inputs import as_count, as_flag, as_function, kind_of
-from ...serial import known, register
+from ...serial import known, picklable, register
 from ...supervision.records import Number, Theta
 
 #: A function of one number, applied to each unit.
@@ -251,6 +251,7 @@ def _check_elementwise(activation: Activation) -> None:
         raise TypeError(f"the activation {activation!r} mixes units; {remedy}")
 
 
+@picklable
 @known
 class MLP(eqx.Module):
     """A choice of multilayer perceptron.
@@ -287,6 +288,7 @@ class MLP(eqx.Module):
         return MLPNetwork(tuple(layers), self.activation)
 
 
+@picklable
 @known
 class Residual(eqx.Module):
     """A choice of residual network, the default: deep without being hard to train.

@@ -17,8 +17,12 @@ MARKS = {"good": Mark.GOOD, "notable": Mark.NOTE, "small": Mark.NOTE, "wrong": M
 def describe_diagnosis(found: Diagnosis, context: Context) -> list[Section]:
     """The verdict, a line for each check, and its figures."""
     grades = {finding.grade for finding in found.findings}
-    level = Level.CAUTION if grades & {"small", "notable"} else Level.GOOD
-    if not found.passed:
+    observed, bias = found.n_observed, found.bias
+    biased = bias is not None and observed is not None and bias.verdict(observed) == "biased"
+    level = Level.GOOD if found.passed else Level.CAUTION
+    if grades & {"small", "notable"}:
+        level = Level.CAUTION
+    if biased or "wrong" in grades:
         level = Level.BAD
     text = f"Checks on {found.events:,} events that it was not trained on."
     if found.dropped:

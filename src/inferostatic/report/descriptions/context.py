@@ -1,11 +1,18 @@
 """What a description may use beside the result itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...events.events import Events
+from ...inference.arguments import ONE_SIGMA
 from ..section import Level, Table, Verdict
+
+#: How a remark begins on the bias of a result, which the verdict repeats.
+JUDGED = "learned bias:"
+#: How it begins where nothing is known of the bias; then it says what to do.
+NOT_MEASURED = "learned bias: not measured"
 
 
 @dataclass(frozen=True)
@@ -16,11 +23,23 @@ class Context:
         title: heading in place of the default one.
         truth: the true θ by parameter, where it is known.
         events: simulated events for pictures of an estimator.
+        level: confidence level of intervals in tables, where one was asked for.
     """
 
     title: str | None = None
     truth: dict[str, float] | None = None
     events: Events | None = None
+    level: float | None = None
+
+    @property
+    def interval_level(self) -> float:
+        """The level of intervals, one standard deviation by default."""
+        return ONE_SIGMA if self.level is None else self.level
+
+    @property
+    def interval_columns(self) -> tuple[str, str]:
+        """Headings of both ends of an interval."""
+        return f"{100 * self.interval_level:.4g}% from".replace("68.27", "68"), "to"
 
     def heading(self, default: str) -> str:
         """The heading of a section."""
@@ -50,7 +69,17 @@ def join_verdicts(*found: Verdict | None) -> Verdict | None:
     return Verdict(worst, " ".join(one.text for one in kept))
 
 
+def join_notes(notes: Sequence[str]) -> str:
+    """Remarks as sentences, without those that the verdict repeats."""
+    return " ".join(
+        sentence(note)
+        for note in notes
+        if not note.startswith(JUDGED) or note.startswith(NOT_MEASURED)
+    )
+
+
 def sentence(text: str) -> str:
     """A remark as a sentence of its own: with a capital and a full stop."""
     text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    first = text[:1] if text.startswith("ln ") else text[:1].upper()
+    return first + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

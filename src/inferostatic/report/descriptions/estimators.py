@@ -27,6 +27,8 @@ def describe_estimator(estimator: AbstractEstimator, context: Context) -> list[S
     ]
     caption = "Region in which it was trained; beyond it the network extrapolates"
     where = Table(("column", "kind", "from", "to"), rows, caption)
+    facts = [[name, said] for name, said in estimator.card.facts().items() if name != "offers"]
+    card = Table(("", "what is known"), facts, "Card of the model, as every file of it holds it")
     figures = []
     if context.events is not None and isinstance(estimator, Estimator | ScoreEstimator):
         figures.append(
@@ -37,7 +39,7 @@ def describe_estimator(estimator: AbstractEstimator, context: Context) -> list[S
             )
         )
     return [
-        Section(context.heading("Estimator"), text, [where], figures),
+        Section(context.heading("Estimator"), text, [where, card], figures),
         *describe_history(history, Context()),
     ]
 

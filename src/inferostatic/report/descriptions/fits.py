@@ -18,16 +18,26 @@ from ...inference.likelihood.profile import Profile
 from ...inference.posterior.posterior import Posterior
 from ...plots.corner import MOST_PARAMETERS
 from ..section import Cell, FigureItem, Level, Mark, Section, Table, Verdict
-from .context import Context, join_verdicts, matrix_table, sentence
+from .context import (
+    NOT_MEASURED,
+    Context,
+    join_notes,
+    join_verdicts,
+    matrix_table,
+    sentence,
+)
 
 #: p-value of the observed means below which a calibrated fit is not believed.
 SMALLEST_P_VALUE = 1e-3
 #: p-value below which there is a remark.
 NOTABLE_P_VALUE = 0.05
+#: Error by simulation over the statistical one from which more simulated events are advised; a
+#: calibrated fit that simulates stops at 0.3.
+NOTABLE_SIMULATION = 0.5
 #: How a bias is marked.
 BIAS_MARKS = {"biased": Mark.BAD, "not biased": Mark.GOOD, "cannot be told": Mark.NOTE}
-#: How a note begins that says that nothing is known of the bias.
-NOT_MEASURED = "learned bias: not measured"
+#: Methods of confidence sets, by the names that these have for them.
+METHODS = {"wilks": "Wilks' theorem", "neyman": "Neyman's construction"}
 
 
 def judge_bias(bias: LearnedBias | None, notes: tuple[str, ...]) -> Verdict | None:
@@ -115,6 +125,8 @@ def describe_fit(fit: MaximumLikelihood | CrossEntropyFit, context: Context) -> 
     errors = np.sqrt(np.diag(fit.covariance))
     truth = context.true_values(fit.names)
     tables = [estimate_table(fit.names, fit.theta, errors, truth)]
+    if isinstance(fit, MaximumLikelihood) and context.level is not None:
+        tables.append(_interval_table(fit, context))
     tables += correlation_table(fit.covariance, fit.names)
     tables += [] if fit.bias is None else [bias_table(fit.bias)]
     converged = None
@@ -122,25 +134,37 @@ def describe_fit(fit: MaximumLikelihood | CrossEntropyFit, context: Context) -> 
         converged = Verdict(Level.BAD, f"The fit did not converge: {sentence(fit.message)}")
     verdict = join_verdicts(converged, judge_bias(fit.bias, fit.notes))
     title = "Maximum likelihood" if isinstance(fit, MaximumLikelihood) else "Cross-entropy fit"
-    text = " ".join(map(sentence, (fit.message, *fit.notes)))
+    text = join_notes((fit.message, *fit.notes))
     figures = [*corner_figure(fit, context), *bias_figure(fit.bias)]
     return [Section(context.heading(title), text, tables, figures, verdict)]
+
+
+def _interval_table(fit: MaximumLikelihood, context: Context) -> Table:
+    """Intervals of the profile likelihood, which need not be symmetric."""
+    ends = fit.interval(context.interval_level)
+    rows = [
+        [name, float(low), float(high)]
+        for name, (low, high) in zip(fit.names, ends, strict=True)
+        if low < high
+    ]
+    caption = "Intervals of the profile likelihood (MINOS)"
+    return Table(("parameter", *context.interval_columns), rows, caption, ".5g")
 
 
 def describe_calibrated(fit: CalibratedFit, context: Context) -> list[Section]:
     """Estimates with calibrated errors, and whether the data look like simulated events."""
     truth = context.true_values(fit.names)
-    ends, free = fit.interval(), fit.errors > 0
+    ends, free = fit.interval(context.interval_level), fit.errors > 0
     rows = [
         [name, float(low), float(high), float(part), float(reached)]
         for name, (low, high), part, reached in zip(
             fit.names, ends, fit.simulation_fraction, fit.sensitivity, strict=True
         )
     ]
-    columns = ("parameter", "68% from", "to", "simulation", "sensitivity")
+    columns = ("parameter", *context.interval_columns, "simulation", "sensitivity")
     caption = (
         "simulation: error by finitely many simulated events over the statistical one; "
-        "sensitivity: error of an ideal fit over this one"
+        "sensitivity: error that the learned likelihood promises over this one"
     )
     tables = [
         estimate_table(fit.names, fit.theta, fit.errors, truth),
@@ -159,14 +183,24 @@ def _judge_calibrated(fit: CalibratedFit) -> Verdict:
     p = f"p-value {fit.p_value:.2g}"
     if fit.p_value < SMALLEST_P_VALUE:
         return Verdict(
-            Level.BAD, f"The observed events are not like simulated ones at any θ ({p})."
+            Level.BAD,
+            f"At the estimate the observed events are not like simulated ones ({p}): nothing that "
+            "was simulated describes them, or the calibration found a wrong solution. More "
+            "calibration events, or the simulator itself, tell.",
         )
     if fit.p_value < NOTABLE_P_VALUE:
         return Verdict(Level.CAUTION, f"The observed events hardly look like simulated ones ({p}).")
+    part = np.nanmax(fit.simulation_fraction[fit.errors > 0], initial=0.0)
+    more = (
+        f" The finite simulation adds up to {part:.1f} times the statistical error: more "
+        "simulated events would shrink it."
+        if part > NOTABLE_SIMULATION
+        else ""
+    )
     return Verdict(
         Level.GOOD,
         f"The errors are calibrated by simulation, and the observed events look like simulated "
-        f"ones ({p}).",
+        f"ones ({p}).{more}",
     )
 
 
@@ -181,7 +215,8 @@ def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
         [name, best[name], float(low), float(high)]
         for name, (low, high) in zip(found.names, ends, strict=True)
     ]
-    caption = f"{found.level:.4g} confidence level, by {found.method}" + (
+    method = METHODS.get(found.method, found.method)
+    caption = f"{100 * found.level:.4g}% confidence level, by {method}" + (
         "; the smallest and largest value of each parameter in the joint set" if joint else ""
     )
     tables = [Table(("parameter", "best fit", "from", "to"), rows, caption, ".5g")]
@@ -196,7 +231,7 @@ def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
     trusted = judge_bias(found.bias, found.notes)
     if trusted is None:
         trusted = Verdict(Level.GOOD, "The p-values are those of simulated toys.")
-    text = " ".join(map(sentence, found.notes))
+    text = join_notes(found.notes)
     verdict = join_verdicts(converged, trusted)
     figures = [*_draw_set(found, context), *bias_figure(found.bias)]
     return [Section(context.heading("Confidence set"), text, tables, figures, verdict)]
@@ -239,7 +274,7 @@ def describe_limit(limit: UpperLimit, context: Context) -> list[Section]:
     trusted = judge_bias(limit.bias, limit.notes)
     if trusted is None:
         trusted = Verdict(Level.GOOD, "Its distribution was found by simulation.")
-    text = " ".join(map(sentence, limit.notes))
+    text = join_notes(limit.notes)
     title = context.heading(f"Upper limit of {limit.name}")
     caption = (
         f"{limit.test} of each value of {limit.name}; the limits are where the curves fall below "

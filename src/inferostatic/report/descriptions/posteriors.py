@@ -6,16 +6,21 @@ from ... import plots
 from ...inference.observables.reweight import REFUSED, Reweighting
 from ...inference.posterior.posterior import Posterior
 from ..section import FigureItem, Level, Section, Table, Verdict
-from .context import Context, join_verdicts, sentence
+from .context import Context, join_notes, join_verdicts, sentence
 from .fits import bias_figure, bias_table, corner_figure, judge_bias
+
+#: Methods of sampling, by the names that posteriors have for them.
+METHODS = {"nuts": "NUTS", "grid": "a grid", "importance": "importance sampling"}
 
 
 def describe_posterior(found: Posterior, context: Context) -> list[Section]:
     """Means, intervals, and whether the sampling can be relied on."""
     how, truth = found.sampling, context.true_values(found.names)
-    header = ["parameter", "mean", "standard deviation", "68% from", "to", "R-hat", "ESS"]
+    columns = ["parameter", "mean", "standard deviation"]
+    header = [*columns, *context.interval_columns, "R-hat", "ESS"]
+    ends = found.interval(context.interval_level)
     rows: list[list[str | float | None]] = []
-    for k, (name, (low, high)) in enumerate(zip(found.names, found.interval(), strict=True)):
+    for k, (name, (low, high)) in enumerate(zip(found.names, ends, strict=True)):
         spread = float(found.std[k]) if found.std[k] > 0 else "fixed"
         row = [name, float(found.mean[k]), spread, float(low), float(high)]
         row += [_finite(how.r_hat[k]), _finite(how.ess[k])]
@@ -28,9 +33,10 @@ def describe_posterior(found: Posterior, context: Context) -> list[Section]:
     if how.remarks:
         remarks = Verdict(Level.CAUTION, " ".join(map(sentence, how.remarks)))
     verdict = join_verdicts(remarks, judge_bias(found.bias, found.notes))
+    method = METHODS.get(how.method, how.method)
     events = f"{found.events:,} event{'' if found.events == 1 else 's'}"
-    text = f"Posterior given {events}, {len(found.samples):,} samples by {how.method}."
-    text = " ".join([text, *map(sentence, found.notes)])
+    text = f"Posterior given {events}, {len(found.samples):,} samples by {method}."
+    text = join_notes((text, *found.notes))
     figures = [*corner_figure(found, context), *bias_figure(found.bias)]
     return [Section(context.heading("Posterior"), text, tables, figures, verdict)]
 

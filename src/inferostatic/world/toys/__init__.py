@@ -20,3 +20,24 @@ from .ring import Ring as Ring
 from .smeared_spectrum import SmearedSpectrum as SmearedSpectrum
 from .toy import AbstractToy as AbstractToy
 from .two_couplings import TwoCouplings as TwoCouplings
+
+__all__ = [
+    "AbstractLatentToy",
+    "AbstractToy",
+    "CorrelatedGaussian",
+    "Dirichlet",
+    "FallingSpectrumWithPeak",
+    "GaltonBoard",
+    "GaussianChain",
+    "GaussianMixture",
+    "ManyParameters",
+    "PoissonCounts",
+    "Ring",
+    "SmearedSpectrum",
+    "TwoCouplings",
+]
+
+
+def __dir__() -> list[str]:
+    """The toys."""
+    return __all__
