@@ -28,6 +28,7 @@ def example() -> SimpleNamespace:
     return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
+@pytest.mark.slow
 def test_identities_of_joint_ratios_and_scores(example: SimpleNamespace) -> None:
     n = 4000
     events = weighted_events(DEFAULT, n, seed=11, targets=example.TARGETS)

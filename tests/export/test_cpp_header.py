@@ -122,6 +122,7 @@ def test_mistakes_are_found(tmp_path: Path) -> None:
         assert worst > 100 * TOLERANCE, name
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_wrong_header_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = cpp_header._read_source

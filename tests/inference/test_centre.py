@@ -37,6 +37,7 @@ def test_an_exact_potential_has_nothing_to_report(events) -> None:
     assert abs(report.mean_ratio[0] - 1) < 4 * report.mean_ratio_error[0]
 
 
+@pytest.mark.slow
 def test_centring_twice_is_centring_once(events) -> None:
     once = centre(exact_dirichlet(low=0.5, tilt=0.4), events)
     twice = centre(once, events)

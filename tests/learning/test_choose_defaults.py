@@ -144,9 +144,10 @@ def test_short_trials_have_the_decay_of_the_whole_training(
     tried: list[tuple[str, int | None, set[float]]] = []
     run = Trials.run
 
-    def record(self: Trials, architecture: Any, training: Any, settings: Any, what: str) -> Any:
-        tried.append((what, training.epochs, {one.weight_decay for one in settings}))
-        return run(self, architecture, training, settings, what)
+    def record(self: Trials, groups: Any, training: Any, what: str) -> Any:
+        decays = {one.weight_decay for _, settings in groups for one in settings}
+        tried.append((what, training.epochs, decays))
+        return run(self, groups, training, what)
 
     monkeypatch.setattr(Trials, "run", record)
     training = dataclasses.replace(TRYING, learning_rate=0.05)
@@ -272,6 +273,7 @@ def test_a_deep_network_is_taken_where_it_is_clearly_better() -> None:
     assert "depth: 6 blocks; validation loss of the others" in "".join(fitted.history.choices)
 
 
+@pytest.mark.slow
 def test_a_shallow_network_is_kept_where_depth_gains_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

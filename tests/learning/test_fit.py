@@ -735,7 +735,13 @@ POINTS = np.array([-1.5, -0.5, 0.0, 0.7, 1.6])
 COUNTS = [4000, 500, 250, 2000, 1500]
 
 
-@pytest.mark.parametrize("method", [ist.KCE(), ist.CARL()], ids=["KCE", "CARL"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(ist.KCE(), id="KCE"),
+        pytest.param(ist.CARL(), id="CARL", marks=pytest.mark.slow),
+    ],
+)
 def test_unequal_samples_at_a_few_points_give_their_ratios(method: Any) -> None:
     """Treating the points as equally frequent would be wrong by up to ln 16 = 2.8."""
     rng = np.random.default_rng(4)

@@ -61,6 +61,7 @@ def test_latent_information_is_worth_many_events(
         assert test.pvalue < 0.01
 
 
+@pytest.mark.slow
 def test_the_best_weight_decay_is_taken_not_the_strongest_within_errors(events: ist.Events) -> None:
     trying = ist.Training(epochs=10, batch_size=64, choose=True, progress_bar=False)
     found = ist.fit(events[:1500], ist.SALLY(), network=NETWORK, training=trying, members=1, seed=2)
@@ -111,6 +112,7 @@ def test_a_saved_model_knows_its_method(events: ist.Events, tmp_path: Path) -> N
         )
 
 
+@pytest.mark.slow
 def test_latent_arrays_are_read_from_files(
     events: ist.Events,
     pairs: dict[str, np.ndarray],
@@ -175,6 +177,7 @@ def test_a_pool_and_its_events_at_a_reference_teach_the_ratio_to_it() -> None:
     assert off < 0.05
 
 
+@pytest.mark.slow
 def test_a_ratio_set_of_madminer_teaches_the_ratio_to_its_reference(tmp_path: Path) -> None:
     """Files as `sample_train_ratio` writes them: the score at θ0, whichever θ made the event."""
     point, n = np.array([0.2, -0.1]), 4000
@@ -196,6 +199,7 @@ def test_a_ratio_set_of_madminer_teaches_the_ratio_to_its_reference(tmp_path: Pa
     assert off < 0.05  # CARL, which learns from the labels alone, has 0.11
 
 
+@pytest.mark.slow
 def test_a_file_of_madminer_is_trained_on_in_two_lines() -> None:
     path = Path(__file__).parent.parent / "data" / "madminer" / "mixed.h5"
     pool = ist.read_madminer(path)

@@ -132,6 +132,7 @@ def test_the_score_is_the_slope_of_the_average(given: MatrixElement) -> None:
     np.testing.assert_allclose((high - low) / (2 * step), middle, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_a_poor_proposal_costs_precision_and_nothing_else() -> None:
     """Of a flow that hardly began to learn, the errors grow, and still cover."""
     once = ist.Training(epochs=1, batch_size=1000, learning_rate=1e-4)
@@ -140,6 +141,7 @@ def test_a_poor_proposal_costs_precision_and_nothing_else() -> None:
     assert LOWEST < share_within_two(value, exact(TEST.x, TEST.theta), error) < HIGHEST
 
 
+@pytest.mark.slow
 def test_a_learned_transfer_density(tmp_path: Path) -> None:
     """In metres, as x is; and the whole can be kept in a file."""
     learned = fitted(MEM(latent_log_prob, samples=256))

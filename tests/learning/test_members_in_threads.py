@@ -31,6 +31,7 @@ def problem(events: ist.Events) -> LearningProblem:
     return LearningProblem(method, dataset, dataset.split(0.1, 1), 1)
 
 
+@pytest.mark.slow
 def test_members_are_the_same_in_threads_and_one_after_another(
     events: ist.Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,6 +217,7 @@ def test_functions_of_the_user_come_back_as_they_are(
         ist.fit(events, ist.KSE(ist.Delta(lambda x, theta: 2 * width(x, theta))), seed=2, **options)
 
 
+@pytest.mark.slow
 def test_warnings_are_made_again(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(400, 2))
     x[:, 1] = 3.0
@@ -257,6 +258,7 @@ def other_key(seed: int, member: int) -> Any:
     return jax.random.key(seed + member + 1)
 
 
+@pytest.mark.slow
 def test_cross_fits_have_a_folder_for_each_estimator(events: ist.Events, tmp_path: Path) -> None:
     options: dict[str, Any] = {"network": SMALL, "training": TRAINING, "folds": 2, "seed": 1}
     plain, _ = ist.cross_fit(events, **options)

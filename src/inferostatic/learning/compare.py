@@ -273,7 +273,8 @@ def _fit_group(group: list[Setting], events: Events, seed: int) -> list[Abstract
     ]
     title = f"training {len(group)} settings of {method}"
     problem = LearningProblem(method, dataset, split, seed)
-    trained = train_side_by_side(problem, architectures[0], plans[0], settings, title=title)
+    groups = [(architectures[0], settings)]
+    (trained,) = train_side_by_side(problem, groups, plans[0], title=title)
     return [
         build_estimator(events, problem, *parts)
         for parts in zip(architectures, plans, trained, strict=True)

@@ -209,6 +209,7 @@ def test_a_worker_that_dies_says_how_and_where(pool: ist.ProcessPool) -> None:
     assert WHERE in said
 
 
+@pytest.mark.slow
 def test_a_simulator_that_fills_the_memory(pool: ist.ProcessPool) -> None:
     resource = pytest.importorskip("resource")
 
@@ -266,6 +267,7 @@ def test_the_processes_of_a_program_end_with_a_hanging_worker(
     assert wait_until(lambda: not any(map(is_running, pids)))
 
 
+@pytest.mark.slow
 def test_a_worker_that_died_in_between_is_replaced(pool: ist.ProcessPool) -> None:
     before = set(dict(pool.run(pid, range(20))).values())
     victim = before.pop()

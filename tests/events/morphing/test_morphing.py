@@ -364,6 +364,7 @@ def test_joint_identities_of_drawn_events(pool, negative):
     assert (np.abs(mean) < 4.5 * error).all()
 
 
+@pytest.mark.slow
 def test_joint_identities_with_nuisance_parameters(exponents):
     weights, found, _, _ = exponents
     prior = Product([Uniform([-0.5, -0.5], [0.5, 0.5]), Normal([0.0, 0.0], [1.0, 1.0])])

@@ -308,6 +308,7 @@ def test_columns_of_one_name_are_told_apart(tmp_path: Path):
     np.testing.assert_array_equal(frame["x.a"][:300], stored.x[:, 0])
 
 
+@pytest.mark.slow
 def test_a_store_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from inferostatic.learning.dataset import build
 

@@ -76,6 +76,7 @@ def test_a_simulator_alone_serves(wrong, observed, kind) -> None:
     assert np.all(result.simulation_fraction <= 0.3)
 
 
+@pytest.mark.slow
 def test_a_prior_lets_it_simulate_beyond_the_trained_region(wrong) -> None:
     x = np.array([3.2, 0.0]) + np.random.default_rng(2).normal(size=(EVENTS, 2))
     for prior in (ist.Uniform([-5.0, -5.0], [5.0, 5.0]), ist.Normal([0.0, 0.0], [2.0, 2.0])):

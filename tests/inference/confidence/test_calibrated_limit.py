@@ -72,6 +72,7 @@ def test_the_limit_of_a_wrong_potential_is_the_exact_one(method: Any, calibratio
     assert abs(plain.observed - exact_limit(float(x.mean()), cls=False)) > 2 * error
 
 
+@pytest.mark.slow
 def test_the_number_of_events_counts() -> None:
     """With a rate, shape and number are two measurements of the mean."""
 
@@ -152,6 +153,7 @@ def test_finite_simulation_is_told_and_warned_of() -> None:
     assert few / many == pytest.approx(2, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_calibration_of_another_estimator_is_refused() -> None:
     # Simulation adds 0.16 statistical errors of 1/√N, 7% of the limit; above 0.25 it is warned of.
     x, events = observed(0.1), stored(20_000)

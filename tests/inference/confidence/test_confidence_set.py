@@ -177,6 +177,7 @@ SHIFTED = exact_estimator(
 )
 
 
+@pytest.mark.slow
 def test_the_measurement_of_a_constrained_parameter_is_made_again_in_every_toy():
     def simulator(theta, rng):
         return theta.sum(axis=1, keepdims=True) + rng.normal(size=(len(theta), 1))
@@ -236,6 +237,7 @@ def test_toys_from_stored_events_near_by_are_said_to_be_approximate(n):
     assert "different stored events" in used
 
 
+@pytest.mark.slow
 def test_an_unlucky_first_grid_is_laid_again():
     # The tilt moves the best fit by 2.5 standard errors of one event, and q = (z + 2.5)².
     tilted = exact_normal(width=12.0, tilt=2.5)
@@ -353,6 +355,7 @@ class AcceptEverything(AbstractConfidenceMethod):
         return AcceptingTest()
 
 
+@pytest.mark.slow
 def test_a_grid_that_never_holds_the_set_is_still_the_one_that_was_tested():
     """The lattice is widened a few times and then kept, with the axes of its own points."""
     x = np.random.default_rng(5).normal(size=(20_000, 1))

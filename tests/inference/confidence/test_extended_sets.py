@@ -59,6 +59,7 @@ def test_wilks_with_weights_gives_the_sandwich_interval():
     assert "scaled to the scatter of the weighted events" in result.summary()
 
 
+@pytest.mark.slow
 def test_wilks_with_a_network_whose_slope_jumps_uses_the_right_curvature():
     """Automatic second derivatives of |x − θ|-like potentials miss what lies in the kink."""
 
@@ -152,6 +153,7 @@ def test_wilks_of_two_channels_is_the_combination():
 # By toys.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [(6, 9), slow(6, 70)])
 def test_toys_of_two_channels_with_a_measured_shift_follow_chi_square(first, second):
     """Exactly so for normal events, if the toys measure the shift again."""

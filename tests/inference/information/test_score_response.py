@@ -34,6 +34,7 @@ def test_with_many_events_it_is_known_to_a_percent() -> None:
     within(found.information, np.eye(1), found.information_error)
 
 
+@pytest.mark.slow
 def test_stretched_and_tilted_scores_hold_the_same_information() -> None:
     """E[ŝŝᵀ] would be 0.49 of the truth, −E[∇²φ] 0.7 of it."""
     wrong = exact_dirichlet(stretch=0.7, tilt=0.1)

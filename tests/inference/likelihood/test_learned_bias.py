@@ -311,6 +311,7 @@ def test_an_estimator_is_trusted_until_the_bias_is_too_large() -> None:
     assert found.verdict(20) == "biased"
 
 
+@pytest.mark.slow
 def test_every_verb_that_trusts_the_potential_warns_and_the_others_do_not() -> None:
     estimator = measured(exact_normal(tilt=0.5), normal, 20_000)
     x = normal(np.full((60, 1), 0.4), np.random.default_rng(5))
@@ -340,6 +341,7 @@ def test_every_verb_that_trusts_the_potential_warns_and_the_others_do_not() -> N
     assert neyman.bias is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [False, True])
 def test_events_that_measure_the_bias_train_nothing(centre: bool) -> None:  # noqa: FBT001
     prior = ist.Uniform([-1.0], [1.0])

@@ -196,6 +196,7 @@ def test_an_efficient_score_gives_the_profile_interval_of_its_parameter():
     assert abs(ends.mean() - expected.mean()) < 3 * scatter
 
 
+@pytest.mark.slow
 def test_a_constrained_parameter_is_profiled():
     plain = observable(DIRICHLET, POINT, direction="a")
     for sd in (0.05, 0.3):  # narrow, modelled at its own ±1, and wider than what the data say
@@ -206,6 +207,7 @@ def test_a_constrained_parameter_is_profiled():
         assert np.ptp(ws.interval()) / 2 == pytest.approx(exact, rel=0.03)
 
 
+@pytest.mark.slow
 def test_all_components_measure_one_parameter_with_the_others_free():
     full = observable(DIRICHLET, POINT)
     templates = Templates(Reweighted(X_REF), most_bins=216, max_relative_error=0.2, mc_errors=False)

@@ -154,6 +154,7 @@ MIXED = ist.Product(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [pytest.param(ist.NUTS(draws=4000), marks=pytest.mark.slow), ist.Importance(draws=4000)],

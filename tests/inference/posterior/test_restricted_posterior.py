@@ -140,6 +140,7 @@ OTHER = exact_estimator(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS[1:], ids=NAMES[1:])
 def test_channels_are_multiplied(method):
     """a, b in one, c and a in the other, whose number of events counts too."""

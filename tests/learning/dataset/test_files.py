@@ -299,6 +299,7 @@ def test_choices_are_made_on_a_part_in_memory(count: int) -> None:
 # --- Training ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_files")
 def test_the_same_seed_gives_the_same_weights_however_long_reading_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

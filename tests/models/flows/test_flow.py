@@ -111,6 +111,7 @@ def test_the_density_of_two_observables_is_normalised(features: Any) -> None:
     assert np.trapezoid(inner, grid[:, 0]) == pytest.approx(1, abs=2e-2)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_density() -> None:
     """Means and second moments of 20,000 draws are those of the density by quadrature, to 5 σ."""
     x = columns()[Kind.LINEAR]

@@ -264,6 +264,7 @@ def test_shuffled_particles_give_the_same_answers(trained: ist.Estimator) -> Non
     )
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_trained_on(
     trained: ist.Estimator, events: ist.Events, tmp_path: Path
 ) -> None:

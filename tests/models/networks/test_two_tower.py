@@ -210,6 +210,7 @@ def test_a_users_pair_network_is_a_potential() -> None:
     assert takes_pairs(functools.partial(users_pair))
 
 
+@pytest.mark.slow
 def test_a_users_pair_network_is_trained_saved_and_trained_on(
     events: ist.Events, tmp_path: Path
 ) -> None:

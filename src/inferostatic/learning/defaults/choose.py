@@ -6,7 +6,7 @@ from ...models.architecture import AbstractArchitecture
 from ...models.features.features import Automatic
 from ..training.members import LearningProblem, TrainedModel
 from ..training.options import Training, count_steps
-from .depth import choose_depth, tries_depth
+from .depth import choose_depth, deepen
 from .features import MOST_CANDIDATES, choose_features, choose_features_part
 from .network import list_networks
 from .sizes import PAIR, choose_members, set_length
@@ -99,8 +99,8 @@ def count_planned_steps(
     steps = 0
     if open_.features:
         short = shorten(trial, choose_features_part(to_the_end=to_the_end))
-        deep = open_network and tries_depth(architecture, part)
-        steps += (MOST_CANDIDATES + deep) * count_steps(short, part)
+        deep = deepen(architecture, part) if open_network else None
+        steps += (MOST_CANDIDATES + (deep is not None)) * count_steps(short, part)
     if not open_.decay:
         return steps + wanted * whole
     if to_the_end:
@@ -138,12 +138,13 @@ def choose_defaults(
     trials = Trials(part, plan, on_all)
     reasons = []
     if open_.features:
-        features = choose_features(trials, architecture)
-        architecture = features.architecture
-        reasons.append(features.reason)
-        if open_network and tries_depth(architecture, trials.events):
-            architecture, reason = choose_depth(trials, features)
+        deep = deepen(architecture, trials.events) if open_network else None
+        choice = choose_features(trials, architecture, deep)
+        reasons.append(choice.reason)
+        if deep is not None:
+            architecture, reason = choose_depth(architecture, deep, choice.event_losses)
             reasons.append(reason)
+        architecture = dataclasses.replace(architecture, x_features=choice.features)
     if not open_.decay:
         return Defaults(architecture, complete, tuple(reasons), missing=wanted)
     if on_all:
@@ -154,6 +155,6 @@ def choose_defaults(
         begun = TRIED_TO_THE_END if members is None else 1
         return Defaults(architecture, chosen, (*reasons, tried.reason), ready, missing, begun)
     networks = list_networks(architecture) if open_network else [architecture]
-    choice = choose_by_short_trials(trials, networks)
-    chosen = set_shrink(complete, choice.shrink, len(split.train))
-    return Defaults(choice.architecture, chosen, (*reasons, choice.reason), missing=wanted)
+    short = choose_by_short_trials(trials, networks)
+    chosen = set_shrink(complete, short.shrink, len(split.train))
+    return Defaults(short.architecture, chosen, (*reasons, short.reason), missing=wanted)

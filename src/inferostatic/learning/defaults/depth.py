@@ -6,15 +6,12 @@ place of two lower the validation loss by 0.16 nats.
 """
 
 import dataclasses
-import time
 
 import numpy as np
 
 from ...models.architecture import AbstractArchitecture, Potential
 from ...models.networks.networks import Residual
-from ..training.members import MemberSetting
-from .features import FeatureChoice
-from .trials import CLEARLY, Trials, describe_choice, describe_cost, find_first_within_error
+from .trials import CLEARLY, describe_choice, find_first_within_error
 
 #: Blocks of the deep network.
 DEEP = 6
@@ -26,23 +23,22 @@ FEWEST_EVENTS = 5_000
 WORTH = 0.03
 
 
-def tries_depth(architecture: AbstractArchitecture, training_events: int) -> bool:
-    """Whether a deep network is tried beside this one, for so many events."""
+def deepen(architecture: AbstractArchitecture, training_events: int) -> AbstractArchitecture | None:
+    """The deep network to try beside this one, for so many events; None if none is tried."""
     if not isinstance(architecture, Potential) or not isinstance(architecture.network, Residual):
-        return False
-    return architecture.network.blocks < DEEP and training_events >= FEWEST_EVENTS
+        return None
+    if architecture.network.blocks >= DEEP or training_events < FEWEST_EVENTS:
+        return None
+    network = dataclasses.replace(architecture.network, blocks=DEEP)
+    return dataclasses.replace(architecture, network=network)
 
 
-def choose_depth(trials: Trials, shallow: FeatureChoice) -> tuple[AbstractArchitecture, str]:
-    """The network that the features were chosen with, or a deeper one; and why, in words."""
-    began = time.perf_counter()
-    network = dataclasses.replace(shallow.architecture.network, blocks=DEEP)
-    deep = dataclasses.replace(shallow.architecture, network=network)
-    setting = MemberSetting(deep.x_features, shallow.decay)
-    (tried,) = trials.run(deep, shallow.training, [setting], "depth")
-    losses = np.concatenate([shallow.event_losses, tried.event_losses])
-    best = find_first_within_error(losses, CLEARLY, WORTH)
-    names = [f"{one.network.blocks} blocks" for one in (shallow.architecture, deep)]
-    reason = describe_choice("depth", names, losses, best)
-    reason = f"{reason} {describe_cost(trials, shallow.training, began)}"
-    return (shallow.architecture, deep)[best], reason
+def choose_depth(
+    shallow: AbstractArchitecture, deep: AbstractArchitecture, event_losses: np.ndarray
+) -> tuple[AbstractArchitecture, str]:
+    """The deep network where it is clearly better by the losses of both; and why, in words."""
+    both = (shallow, deep)
+    best = find_first_within_error(event_losses, CLEARLY, WORTH)
+    names = [f"{one.network.blocks} blocks" for one in both]
+    reason = describe_choice("depth", names, event_losses, best)
+    return both[best], f"{reason} (trained beside the features)"

@@ -9,7 +9,6 @@ from ...models.architecture import AbstractArchitecture
 from ...models.features.feature_map import Affine
 from ...models.features.features import AbstractFeatures, Natural, Quantile, Standardised
 from ..training.members import MemberSetting
-from ..training.options import Training
 from .trials import CLEARLY, Trials, describe_choice, describe_cost, find_first_within_error
 from .weight_decay import DEFAULT_SHRINK, set_shrink
 
@@ -25,32 +24,43 @@ MOST_CANDIDATES = 3
 
 @dataclasses.dataclass(frozen=True)
 class FeatureChoice:
-    """The architecture with its features, the choice in words, and the short training behind it.
+    """Features, the choice in words, and what their short trainings tell about depth.
 
-    `event_losses` are those of the network with these features, shape (1, validation events).
+    Attributes:
+        features: the chosen ones.
+        reason: in words.
+        event_losses: of the network with the preferred features and, where one was given, of the
+            deeper network with them, shape (1 or 2, validation events).
     """
 
-    architecture: AbstractArchitecture
+    features: AbstractFeatures
     reason: str
-    training: Training
-    decay: float
     event_losses: np.ndarray
 
 
-def choose_features(trials: Trials, architecture: AbstractArchitecture) -> FeatureChoice:
-    """The features by the loss on validation events after a short training."""
+def choose_features(
+    trials: Trials, architecture: AbstractArchitecture, deeper: AbstractArchitecture | None = None
+) -> FeatureChoice:
+    """The features by the loss on validation events after a short training.
+
+    A deeper network is trained at the same time, with the preferred features.
+    """
     part = choose_features_part(to_the_end=trials.to_the_end)
     began, training = time.perf_counter(), trials.shorten(part)
     kinds = _list_candidates(trials.x)
     decay = set_shrink(training, DEFAULT_SHRINK, trials.events).weight_decay or 0.0
     settings = [MemberSetting(kind, decay) for kind in kinds]
-    tried = trials.run(architecture, training, settings, "features")
+    groups = [(architecture, settings)]
+    if deeper is not None:
+        groups.append((deeper, settings[:1]))
+    what = "features" if deeper is None else "features and depth"
+    tried, *deep = trials.run(groups, training, what)
     losses = np.concatenate([one.event_losses for one in tried])
     best = find_first_within_error(losses, CLEARLY, WORTH)
     reason = describe_choice("features", [type(kind).__name__ for kind in kinds], losses, best)
     reason = f"{reason} {describe_cost(trials, training, began)}"
-    chosen = dataclasses.replace(architecture, x_features=kinds[best])
-    return FeatureChoice(chosen, reason, training, decay, tried[best].event_losses)
+    of_depth = [losses[:1], *(one.event_losses for group in deep for one in group)]
+    return FeatureChoice(kinds[best], reason, np.concatenate(of_depth))
 
 
 def choose_features_part(*, to_the_end: bool) -> float:

@@ -6,6 +6,7 @@ them are far less noisy than the losses themselves.
 
 import dataclasses
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -60,14 +61,12 @@ class Trials:
 
     def run(
         self,
-        architecture: AbstractArchitecture,
+        groups: Sequence[tuple[AbstractArchitecture, Sequence[MemberSetting]]],
         training: Training,
-        settings: list[MemberSetting],
         what: str,
-    ) -> list[TrainedModel]:
-        """A trained network for each setting."""
-        title = f"choosing {what}"
-        return train_side_by_side(self.problem, architecture, training, settings, title=title)
+    ) -> list[list[TrainedModel]]:
+        """A trained network for each setting of each architecture."""
+        return train_side_by_side(self.problem, groups, training, title=f"choosing {what}")
 
 
 def shorten(training: Training, part: float) -> Training:

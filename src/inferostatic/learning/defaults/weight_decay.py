@@ -100,7 +100,8 @@ def train_all_decays(
         # Members of an ensemble begin apart; one that is followed by others is the first of them.
         starts = [0 if alone else first + j for j in range(len(shrinks))]
         settings = [_setting(trials, architecture, *e) for e in zip(shrinks, starts, strict=True)]
-        return trials.run(architecture, training, settings, "weight decay")
+        (trained,) = trials.run([(architecture, settings)], training, "weight decay")
+        return trained
 
     shrinks = [PREFERRED, WEAKEST]
     tried = train(shrinks, 0)
@@ -138,17 +139,16 @@ def choose_by_short_trials(
     """
     began, training = time.perf_counter(), trials.shorten(PART)
     candidates: list[tuple[AbstractArchitecture, float]] = []
-    names, losses = [], []
+    names, groups = [], []
     for architecture in architectures:
         towers = isinstance(architecture, Potential) and isinstance(architecture.network, TwoTower)
         shrinks = (TOWER_SHRINK,) if towers and len(architectures) > 1 else FEWER_SHRINKS
-        settings = [_setting(trials, architecture, shrink) for shrink in shrinks]
-        tried = trials.run(architecture, training, settings, "network and weight decay")
-        losses += [one.event_losses for one in tried]
+        groups.append((architecture, [_setting(trials, architecture, s) for s in shrinks]))
         candidates += [(architecture, shrink) for shrink in shrinks]
         kind = "two towers, " if towers else "residual network, " if len(architectures) > 1 else ""
         names += [f"{kind}shrinking by e^{shrink:g}" for shrink in shrinks]
-    every = np.concatenate(losses)
+    tried = trials.run(groups, training, "network and weight decay")
+    every = np.concatenate([one.event_losses for group in tried for one in group])
     preferred = find_first_within_error(every, CLEARLY)
     best = find_first_within_error(every, WITHIN)
     if candidates[preferred][0] is architectures[0] and len(architectures) > 1:

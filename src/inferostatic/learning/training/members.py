@@ -111,13 +111,31 @@ class LearningProblem:
 
 def train_side_by_side(
     problem: LearningProblem,
-    architecture: AbstractArchitecture,
+    groups: Sequence[tuple[AbstractArchitecture, Sequence[MemberSetting]]],
     training: Training,
-    settings: Sequence[MemberSetting],
     *,
     title: str,
-) -> list[TrainedModel]:
-    """One network for each setting, on the same batches."""
+) -> list[list[TrainedModel]]:
+    """One network for each setting of each architecture, on the same batches.
+
+    Those of an architecture share a program. Programs are compiled at the same time, too.
+    """
+    planned = [_plan_group(problem, *group, training, title) for group in groups]
+    jobs = [job for group in planned for job in group]
+    # Programs that run on several devices at a time would wait for each other's.
+    alone = count_devices() > 1
+    done = iter([job(problem) for job in jobs] if alone else run_in_threads(problem, jobs))
+    return [[one for _ in group for one in next(done)] for group in planned]
+
+
+def _plan_group(
+    problem: LearningProblem,
+    architecture: AbstractArchitecture,
+    settings: Sequence[MemberSetting],
+    training: Training,
+    title: str,
+) -> list[Callable[[LearningProblem], list[TrainedModel]]]:
+    """The trainings of one architecture: one for each network, or a single one of all."""
     kinds = list(dict.fromkeys(setting.features for setting in settings))
     choices = [dataclasses.replace(architecture, x_features=kind) for kind in kinds]
     learned = [problem.dataset.learn_shapes(one, problem.split.train) for one in choices]
@@ -135,11 +153,8 @@ def train_side_by_side(
         return [_take_member(template, s, result, j) for j, s in enumerate(shapes[rows])]
 
     if not trains_in_threads(template):
-        return train(problem, slice(None))
-    each = run_in_threads(
-        problem, [functools.partial(train, rows=slice(j, j + 1)) for j in range(len(settings))]
-    )
-    return [one for (one,) in each]
+        return [functools.partial(train, rows=slice(None))]
+    return [functools.partial(train, rows=slice(j, j + 1)) for j in range(len(settings))]
 
 
 def _take_member(

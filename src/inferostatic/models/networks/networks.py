@@ -162,8 +162,8 @@ class MLPNetwork(AbstractFeedForward):
         for layer in hidden:
             rows = jnp.concatenate([self.activation(z)[None], slope(z)[None] * tangents])
             product = rows @ layer.weight.T
-            z = product[0] if layer.bias is None else product[0] + layer.bias
-            tangents = product[1:]
+            value, tangents = jax.lax.split(product, (1, len(tangents)))
+            z = value[0] if layer.bias is None else value[0] + layer.bias
         return last(self.activation(z)), (slope(z)[None] * tangents) @ last.weight.T
 
 
