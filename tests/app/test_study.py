@@ -62,6 +62,34 @@ def test_a_run_leaves_everything(finished: Path) -> None:
     assert "What was asked" in page
 
 
+def test_validation_events_measure_the_bias_of_answers(finished: Path) -> None:
+    told = json.loads((finished / "report.json").read_text())
+    (model,) = (finished / "run" / "fit").glob("*/model.isn")
+    assert ist.load(model).score_bias is None  # 600 events are too few to keep some back
+    (record,) = (finished / "run" / "infer").glob("*/record.json")
+    text = json.loads(record.read_text())["text"]
+    assert "learned bias: " in text
+    assert "not measured" not in text
+    assert told["numbers"]["maximum likelihood"]
+
+
+def test_the_answers_stand_side_by_side(study: Path) -> None:
+    more = "[infer.calibrated_fit]\n[[infer.confidence_set]]\nparameters = ['a']\nlevel = 0.95\n"
+    change(study, "[infer.maximum_likelihood]", f"[infer.maximum_likelihood]\n{more}")
+    assert call("run", study).exit_code == 0
+    page = (study / "report.html").read_text()
+    (data,) = re.findall(r'id="table-2-1-data">(.*?)</script>', page)
+    table = json.loads(data)
+    assert [row[:2] for row in table["rows"]] == [
+        ["a", "maximum likelihood"],
+        ["a", "calibrated fit"],
+        ["a", "confidence set 1, a"],
+        ["b", "maximum likelihood"],
+        ["b", "calibrated fit"],
+    ]
+    assert [row[-2:] for row in table["rows"][:3]] == [["68%", 0.5], ["68%", 0.5], ["95%", 0.5]]
+
+
 def test_nothing_is_done_twice(study: Path) -> None:
     before = (study / "report.json").read_bytes()
     result = call("run", study)
@@ -250,6 +278,16 @@ def test_a_file_of_the_study_may_be_named_alone_in_a_command(tmp_path: Path) -> 
         (folder / name).touch()
     command = load_simulator(open_study(folder)).command
     assert command == ("python3", str(folder / "generate.py"), *words[2:])
+
+
+def test_a_program_of_the_study_without_its_folder_is_refused_at_once(tmp_path: Path) -> None:
+    command = 'command = ["generate", "{theta}", "{x}", "{seed}"]'
+    text = STUDY.replace('file = "simulator_of_a_study.py"', command)
+    folder = write_study(tmp_path / "study", text)
+    (folder / "generate").write_text("#!/bin/sh\n")
+    result = call("simulate", folder)
+    assert result.exit_code == 1
+    assert 'write "./generate" there' in result.output
 
 
 @pytest.mark.parametrize(

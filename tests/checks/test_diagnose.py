@@ -171,8 +171,22 @@ def test_a_verdict_never_trusts_estimates_from_no_events() -> None:
     for none in (found(0.0, 0.2), found(0.5, 0.0)):
         assert none.trusted_events == 0
         assert "up to 0" not in none.describe(None)
-        assert "The 3,000 events that measured" in none.describe(None)
-        assert "use ist.calibrated_fit" in none.describe(None)
+        assert "the 3,000 events that measured it are too few" in none.describe(None)
+        assert "Use ist.calibrated_fit" in none.describe(None)
+
+
+def test_a_bias_that_decides_stands_before_what_is_good(right: Diagnosis) -> None:
+    one = np.ones((20, 1))
+    findings = [Finding(f.name, 1e-9, 0.01, 0.1, f.description) for f in right.findings[:1]]
+    for bias, first in ((0.5, "For 40 events: biased"), (0.0, "Good for single events")):
+        found = dataclasses.replace(
+            right,
+            findings=judge_together((*findings, *right.findings[1:])),
+            bias=BiasOverTheta(("a",), one, bias * one, 0.1 * one, 3000.0),
+            n_observed=40,
+        )
+        assert found.verdict.startswith(first)
+        assert "Good for single events" in found.verdict
 
 
 def test_the_same_advice_is_given_once(right: Diagnosis) -> None:

@@ -118,6 +118,13 @@ def test_it_says_what_is_not_known(bare: Any) -> None:
     assert "none was made" in text
 
 
+def test_nobody_reads_of_up_to_0_events(known: Any) -> None:
+    note = dataclasses.replace(NOTE, trusted_events=0)
+    said = dataclasses.replace(known, diagnosis=note).card.facts()["trusted events"]
+    assert said.startswith("no number of observed events, by its diagnosis on 3,000 events: ")
+    assert "up to 0" not in said
+
+
 def test_it_is_in_files_and_pickles(known: Any, tmp_path: Path) -> None:
     known.save(tmp_path / "model.isn")
     for again in (ist.load(tmp_path / "model.isn"), pickle.loads(pickle.dumps(known))):

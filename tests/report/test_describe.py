@@ -9,8 +9,9 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.checks.learned_bias import BiasOverTheta
+from inferostatic.inference.likelihood.learned_bias import LearnedBias
 from inferostatic.report.describe import describe
-from inferostatic.report.section import Cell, Level, Section, Table
+from inferostatic.report.section import Cell, Level, Mark, Section, Table
 from inferostatic.report.section_files import load_sections, save_sections
 from report_results import EVIL, NAMES, TRUTH
 
@@ -30,7 +31,7 @@ def column(table: Table, name: str) -> list:
         ("diagnosis", ["Diagnosis"], Level.GOOD),
         ("coverage", ["Coverage"], Level.GOOD),
         ("fit", ["Maximum likelihood"], Level.CAUTION),
-        ("calibrated", ["Calibrated fit"], Level.GOOD),
+        ("calibrated", ["Calibrated fit"], Level.CAUTION),  # by 3,000 events for 200
         ("set", ["Confidence set"], Level.CAUTION),
         ("interval", ["Confidence set"], Level.CAUTION),
         ("limit", [f"Upper limit of {NAMES[0]}"], Level.CAUTION),
@@ -105,12 +106,13 @@ def test_verdicts_follow_the_result(results) -> None:
     assert verdict is not None
     assert verdict.level is Level.BAD
     assert "At the estimate the observed events are not like" in verdict.text
-    for more, advised in ((0.2, False), (3.0, True)):  # √0.2 = 0.45, √3 = 1.7
+    for more, advised in ((0.04, False), (3.0, True)):  # √0.04 = 0.2, √3 = 1.7
         few = results["calibrated"]
         few = dataclasses.replace(few, p_value=0.5, covariance=few.statistical * (1 + more))
         verdict = describe(few)[0].verdict
         assert verdict is not None
-        assert ("adds up to 1.7 times the statistical error" in verdict.text) == advised
+        assert ("an error of 1.7 times the statistical one" in verdict.text) == advised
+        assert verdict.level is (Level.CAUTION if advised else Level.GOOD)
     not_closing = dataclasses.replace(results["closure"], auc=0.7)
     verdict = describe(not_closing)[0].verdict
     assert verdict is not None
@@ -131,6 +133,49 @@ def test_a_measured_bias_decides(results) -> None:
         assert section.verdict is not None
         assert section.verdict.level is level
         assert column(section.tables[-1], "bias") == [shift, shift]
+
+
+def test_each_parameter_is_marked_by_its_own_bias(results) -> None:
+    bias = LearnedBias(
+        NAMES,
+        shift=np.zeros(2),
+        bias=np.array([-6.4, -0.5]),
+        error=np.array([1.6, 1.8]),
+        observed=150,
+        events=250,
+    )
+    assert bias.verdict == "biased"
+    assert bias.verdicts == ("biased", "cannot be told")
+    (section,) = describe(dataclasses.replace(results["fit"], bias=bias))
+    marks = [one.mark for row in section.tables[-1].rows for one in row if isinstance(one, Cell)]
+    assert marks == [Mark.BAD, Mark.NOTE]
+
+
+def test_a_bias_that_was_not_measured_is_told_once_with_what_to_do(results) -> None:
+    (section,) = describe(results["fit"])
+    assert section.verdict is not None
+    assert "Whether it is biased was not measured: ist.measure_bias" in section.verdict.text
+    assert "measure" not in section.text
+
+
+def test_the_card_does_not_deny_a_diagnosis_that_follows_it(results) -> None:
+    card = describe(results["estimator"])[0].tables[1]
+    assert "diagnosis" not in [row[0] for row in card.rows]
+    diagnosed = results["estimator"].with_diagnosis(results["diagnosis"])
+    card = describe(diagnosed)[0].tables[1]
+    assert "diagnosis" in [row[0] for row in card.rows]
+
+
+def test_a_set_by_toys_is_drawn_as_a_band_without_the_lines_of_wilks(results) -> None:
+    by_toys = dataclasses.replace(results["interval"], method="neyman")
+    axes = ist.plots.likelihood_scan(by_toys).axes[0]
+    assert [text.get_text() for text in axes.texts] == []
+    (band,) = axes.patches
+    ends = axes.transData.inverted().transform(band.get_window_extent())[:, 0]
+    assert ends == pytest.approx(by_toys.hull()[0])
+    assert "band" in describe(by_toys)[0].figures[0].caption
+    both = ist.plots.likelihood_scan({"toys": by_toys, "Wilks": results["interval"]}).axes[0]
+    assert [text.get_text() for text in both.texts] == ["68%", "95%"]
 
 
 def test_fixed_parameters_have_no_error(results) -> None:

@@ -324,6 +324,19 @@ def test_a_program_that_is_not_there() -> None:
         ist.Program(["no-such-program", "{seed}"])(THETA, rng())
 
 
+def test_a_program_that_may_not_be_executed(tmp_path: Path) -> None:
+    script = tmp_path / "generate"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(RuntimeError, match=r"not executable: `chmod \+x .*generate` makes it so"):
+        ist.Program([script, "{seed}"])(THETA, rng())
+    script.write_text("exit 0\n")
+    script.chmod(0o755)
+    with pytest.raises(RuntimeError, match="A script must begin with a line such as #!/bin/sh"):
+        ist.Program([script, "{seed}"])(THETA, rng())
+    with pytest.raises(RuntimeError, match="found on PATH"):
+        ist.Program(["no-such-program", "{seed}"])(THETA, rng())
+
+
 def test_a_file_of_the_current_folder_is_not_in_that_of_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

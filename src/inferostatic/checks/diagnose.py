@@ -71,8 +71,13 @@ class Diagnosis(AbstractSummarised):
     @property
     def verdict(self) -> str:
         """What the findings amount to, and what to do about them."""
-        text = self._verdict_of_checks()
-        return text if self.bias is None else f"{text} {self.bias.describe(self.n_observed)}"
+        checks, observed = self._verdict_of_checks(), self.n_observed
+        if self.bias is None:
+            return checks
+        bias = self.bias.describe(observed)
+        # What decides comes first, so that no "good" stands before a bias.
+        biased = observed is not None and self.bias.verdict(observed) == "biased"
+        return f"{bias} {checks}" if biased else f"{checks} {bias}"
 
     def to_dict(self) -> dict[str, Any]:
         """Verdict and findings as plain values, which `est.with_diagnosis` keeps in the card."""

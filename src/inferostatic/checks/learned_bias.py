@@ -62,9 +62,9 @@ class BiasOverTheta(AbstractSummarised):
         text = (
             f"Estimates from up to {trusted:,} observed events may be trusted."
             if trusted
-            else f"The {self.events:,.0f} events that measured the bias of estimates are too few, "
-            "or it is too large, for estimates of any number of events to be trusted as they are: "
-            "use ist.calibrated_fit, or more events."
+            else "Estimates may not be trusted as they are, for any number of observed events: "
+            f"their bias is too large, or the {self.events:,.0f} events that measured it are too "
+            "few. Use ist.calibrated_fit, or more events."
         )
         if observed is None:
             return text
@@ -72,8 +72,9 @@ class BiasOverTheta(AbstractSummarised):
         row, k = np.unravel_index(worst, self.bias.shape)
         size, error = np.sqrt(observed) * self.bias[row, k], np.sqrt(observed) * self.error[row, k]
         return (
-            f"{text} For {observed:,.0f} events: {self.verdict(observed)} (in {self.names[k]} by "
-            f"up to {size:+.2f} ± {error:.2f} standard errors, by {self.events:,.0f} events)."
+            f"For {observed:,.0f} events: {self.verdict(observed)} (in {self.names[k]} by "
+            f"up to {size:+.2f} ± {error:.2f} standard errors, by {self.events:,.0f} events). "
+            f"{text}"
         )
 
     def __repr__(self) -> str:

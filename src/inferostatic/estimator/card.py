@@ -219,6 +219,11 @@ class ModelCard(AbstractSummarised):
     def _describe_trusted(self) -> str:
         if self.trusted_events is None:
             return f"unknown: {self.trusted_because}"
+        if self.trusted_events == 0:
+            return (
+                f"no number of observed events, {self.trusted_because}: they are too few, or the "
+                "mean of its score is too far from 0"
+            )
         return f"up to {self.trusted_events:,} observed events, {self.trusted_because}"
 
 

@@ -1,5 +1,6 @@
 """Scans of a likelihood, limits by CLs, and confidence regions of two parameters."""
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,7 +28,8 @@ def likelihood_scan(
 ) -> Figure:
     """−2 ln λ as a function of one parameter, the others profiled; a panel for each parameter.
 
-    Dotted lines are the values of 68% and 95% confidence level where Wilks' theorem holds.
+    Dotted lines are the values of 68% and 95% confidence level where Wilks' theorem holds. A set by
+    toys is drawn as a band instead, since these lines do not bound it.
 
     Args:
         scans: `fit.profile(name, values)` or a confidence set of one parameter; or several by what
@@ -37,7 +39,8 @@ def likelihood_scan(
     given = scans if isinstance(scans, Mapping) else {"": scans}
     if not given:
         raise ValueError("expected at least one scan, got an empty dictionary")
-    curves = {str(label): _read_scan(scan) for label, scan in given.items()}
+    given = {str(label): scan for label, scan in given.items()}
+    curves = {label: _read_scan(scan) for label, scan in given.items()}
     names = list(dict.fromkeys(name for name, _, _ in curves.values()))
     true = read_truth(truth, names)
     with use_style():
@@ -50,8 +53,10 @@ def likelihood_scan(
                     colour, shown = choose_colour(number), show_name(label) if label else None
                     axes.plot(x, q, ".-", color=colour, linewidth=1.4, markersize=3, label=shown)
                     top = max(top, float(q.max()))
+                    _draw_band(axes, given[label], colour)
+            shown_here = [given[label] for label, (own, _, _) in curves.items() if own == name]
             for label, height in CROSSINGS.items():
-                if height < 1.15 * top:
+                if height < 1.15 * top and not all(map(_is_by_toys, shown_here)):
                     axes.axhline(height, color=FAINT, linewidth=0.9, linestyle=(0, (1, 1.5)))
                     axes.text(
                         0.99, height, label, color=FAINT, fontsize=8, ha="right", va="bottom",
@@ -66,6 +71,23 @@ def likelihood_scan(
             if axes.get_legend_handles_labels()[0]:
                 axes.legend()
     return figure
+
+
+def _is_by_toys(scan: Scan) -> bool:
+    return isinstance(scan, ConfidenceSet) and scan.method != "wilks"
+
+
+def _draw_band(axes: Axes, scan: Scan, colour: str) -> None:
+    """The values that a set by toys holds."""
+    if not isinstance(scan, ConfidenceSet) or not _is_by_toys(scan):
+        return
+    with warnings.catch_warnings():
+        # Whoever asks for the interval itself is warned of the grid.
+        warnings.simplefilter("ignore", UserWarning)
+        low, high = scan.hull()[0]
+    if np.isfinite([low, high]).all():
+        name = f"{100 * scan.level:.3g}% set by toys".replace("68.3%", "68%")
+        axes.axvspan(low, high, color=colour, alpha=0.15, linewidth=0, label=name)
 
 
 def _read_scan(scan: object) -> tuple[str, np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import os
 import shutil
 import signal
@@ -225,8 +226,8 @@ def _run(command: list[str], folder: Path, time_limit: float | None) -> None:
             )
         except OSError as error:
             raise RuntimeError(
-                f"the program {program!r} could not be started: {error.strerror or error}. Give "
-                "its whole path, or one that is found on PATH."
+                f"the program {program!r} could not be started: {error.strerror or error}. "
+                f"{_advise_start(program, folder, error)}"
             ) from error
         with _watched(process):
             try:
@@ -272,6 +273,21 @@ def _watched(process: subprocess.Popen[bytes]) -> Iterator[None]:
             process.wait()
         with contextlib.suppress(OSError):
             watch.communicate(b"done\n")
+
+
+def _advise_start(program: str, folder: Path, error: OSError) -> str:
+    """What to do about a program that could not be started."""
+    if isinstance(error, PermissionError) and (folder / program).is_file():
+        return (
+            f"The file is not executable: `chmod +x {program}` makes it so, or name the program "
+            'that reads it first, such as ["python3", …].'
+        )
+    if error.errno == errno.ENOEXEC:
+        return (
+            "A script must begin with a line such as #!/bin/sh or #!/usr/bin/env python3; or name "
+            'the program that reads it first, such as ["python3", …].'
+        )
+    return "Give its whole path, or one that is found on PATH."
 
 
 def _signal_name(number: int) -> str:

@@ -146,7 +146,9 @@ def test_data_that_look_like_no_simulated_event_have_a_small_p_value() -> None:
     x = np.concatenate(
         [toy(np.tile(point, (500, 1)), rng) for point in ([1.0, 1.0, 4.0], [4.0, 4.0, 1.0])]
     )
-    assert calibrated_fit(estimator, x, events=events).p_value < 1e-3
+    found = calibrated_fit(estimator, x, events=events)
+    assert found.p_value < 1e-3
+    assert "not to be relied on: at the estimate the observed events are unlike" in found.summary()
 
 
 def test_several_estimators_share_events(observed) -> None:

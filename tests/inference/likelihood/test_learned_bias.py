@@ -399,7 +399,11 @@ def test_members_that_disagree_are_reported() -> None:
     apart = dataclasses.replace(estimator, model=model)
     x = normal(np.full((100, 1), 2.0), np.random.default_rng(2))
     # The estimate is the same by both; away from it they pull in different ways.
-    with pytest.warns(UserWarning, match="the members disagree by"):
+    with pytest.warns(UserWarning, match="the members disagree by") as caught:
         ist.maximum_likelihood(
             ist.Likelihood(apart, x, constraints={apart.theta_names[0]: (0.0, 0.05)})
         )
+    (told,) = [str(one.message) for one in caught if "disagree" in str(one.message)]
+    assert told.startswith("the members disagree")  # whatever the events look like
+    assert "Train on more events or with more members" in told
+    assert "Look at the events" not in told

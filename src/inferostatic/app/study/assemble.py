@@ -28,7 +28,7 @@ def write_study_report(
             f"there is nothing to report yet: `inferostatic run {study.folder}` does all steps."
         )
     missing = [title for title, (_, record) in found.items() if record is None]
-    sections = [_describe_question(study, missing, failed)]
+    sections = [_describe_question(study, missing, failed), *_tabulate_answers(study, done)]
     for step, record in found.values():
         if record is not None:
             sections += load_sections(step.folder(study) / SECTIONS)
@@ -121,6 +121,38 @@ def _describe_question(study: Study, missing: Sequence[str], failed: Mapping[str
             f"{_join(simulated.theta)}."
         )
     return Section("What was asked", "\n\n".join(lines), tables)
+
+
+def _tabulate_answers(study: Study, done: Mapping[str, StepRecord]) -> list[Section]:
+    """All answers about each parameter side by side, before the sections with the details."""
+    infer = study.table.infer
+    truth = {} if infer is None or infer.simulated is None else infer.simulated.theta
+    rows = [
+        [name, title, *answer, *([truth[name]] if name in truth else [])]
+        for name in study.table.prior
+        for title, record in done.items()
+        if record.step == "infer" and (answer := _find_answer(name, record)) is not None
+    ]
+    if not rows:
+        return []
+    header = ["parameter", "question", "estimate", "from", "to", "level"]
+    header += ["truth"] if truth else []
+    text = (
+        "The verdict above says which of them can be relied on; the sections below have the rest."
+    )
+    return [Section("Answers", text, [Table(header, rows, number_format=".5g")])]
+
+
+def _find_answer(name: str, record: StepRecord) -> list[str | float | None] | None:
+    """Estimate, both ends and level of one parameter; None where it was fixed or not asked for."""
+    numbers, settings = record.numbers, record.inputs["settings"]
+    level = f"{100 * settings['level']:.3g}%".replace("68.3%", "68%")
+    if settings.get("parameter") == name:
+        return [None, None, numbers["observed"], level]
+    if name not in numbers or numbers.get(f"{name}: error") == 0:
+        return None
+    ends = [numbers[f"{name}: lower end"], numbers[f"{name}: upper end"]]
+    return [numbers[name], *ends, level]
 
 
 def _list_warnings(done: Mapping[str, StepRecord]) -> list[Section]:

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import itertools
 import os
+import shutil
 import sys
 import types
 from collections.abc import Callable
@@ -55,6 +56,7 @@ def load_simulator(study: Study) -> Any:  # noqa: ANN401
 
     table = study.table.simulator
     if table.command is not None:
+        _require_program(study, table.command[0])
         return Program(
             [_fill_word(study, word) for word in table.command],
             theta=table.theta,
@@ -81,6 +83,16 @@ def load_simulator(study: Study) -> Any:  # noqa: ANN401
             f"is a {type(simulator).__name__}, which names its observables itself."
         )
     return NamedFunction(simulator, tuple(table.x_names))
+
+
+def _require_program(study: Study, word: str) -> None:
+    """Refuse a program that lies in the study's folder and was named as one on PATH."""
+    alone = os.path.basename(word) == word
+    if alone and (study.folder / word).is_file() and shutil.which(word) is None:
+        raise ValueError(
+            f"the program {word!r} of simulator.command is not on PATH; to run the file of the "
+            f'study\'s folder write "./{word}" there.'
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,6 +49,8 @@ def plan_inference(study: Study, fit: StudyStep) -> Iterator[StudyStep]:
         settings = question.model_dump(mode="json", exclude_none=True)
         if settings.get("calibration") == "validation":
             settings["events"] = [study.table.simulate.validation, study.seeds["validation"]]
+        if _trusts_potential(question):
+            settings["bias events"] = [study.table.simulate.validation, study.seeds["validation"]]
         work = functools.partial(_answer, infer=infer, question=question, fit=fit)
         yield StudyStep("infer", title, {**common, "settings": settings}, work)
 
@@ -74,6 +76,8 @@ def _answer(
     from ...inference.likelihood.likelihood import Likelihood
 
     estimator = workshop.estimator(fit.folder(workshop.study))
+    if _trusts_potential(question):
+        estimator = _measure_bias(workshop, estimator)
     observed = observe(workshop, infer, estimator.x_names)
     likelihood = Likelihood(
         estimator,
@@ -101,6 +105,35 @@ def _answer(
     if isinstance(question, MaximumLikelihoodTable | CalibratedFitTable | PosteriorTable):
         known["level"] = question.level
     return dataclasses.replace(outcome, context=known)
+
+
+def _trusts_potential(question: Question) -> bool:
+    """Whether the answer takes the learned potential for the truth, and may so be biased."""
+    match question:
+        case CalibratedFitTable():
+            return False
+        case ConfidenceSetTable():
+            return question.method == "Wilks"
+        case UpperLimitTable():
+            return question.distribution == "asymptotic"
+        case _:
+            return True
+
+
+def _measure_bias(workshop: "Workshop", estimator: Any) -> Any:  # noqa: ANN401
+    """The estimator with its bias as the validation events show it, where they are the most."""
+    from ...checks.validation_events import suppress_repeated_warnings
+    from ...estimator.estimator import Estimator
+    from ...estimator.measured_mean import FEWEST_EVENTS
+    from ...learning.measure_bias import measure_bias
+
+    if not isinstance(estimator, Estimator):
+        return estimator
+    n, known = workshop.study.table.simulate.validation, estimator.score_bias
+    if n <= (FEWEST_EVENTS if known is None else known.events):
+        return estimator
+    with suppress_repeated_warnings():
+        return measure_bias(estimator, workshop.events("validation", n))
 
 
 def _fit_likelihood(likelihood: Any, table: MaximumLikelihoodTable) -> Outcome:  # noqa: ANN401

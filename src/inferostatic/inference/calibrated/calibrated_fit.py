@@ -36,7 +36,7 @@ from ..arguments import (
 from ..chi_square import chi2_quantile
 from ..likelihood.likelihood import Likelihood
 from .averaged_score import AveragedScore
-from .goodness_of_fit import goodness_of_fit
+from .goodness_of_fit import UNLIKE, goodness_of_fit
 from .mean_test import MeanTest
 from .nearby_simulation import NearbySimulation, Solution, find_bound, fit_nearby
 from .observed_data import ObservedData
@@ -146,6 +146,12 @@ class CalibratedFit:
             "simulation": [f"{part:.2f}" for part in self.simulation_fraction],
             "sensitivity": [f"{value:.2f}" for value in self.sensitivity],
         }
+        unlike = (
+            ", not to be relied on: at the estimate the observed events are unlike simulated ones, "
+            "or too few events were given to calibrate with"
+            if self.p_value < UNLIKE
+            else ""
+        )
         return Summary(
             f"Calibrated fit to {self.events:,} events, expectation from {self.simulated:,} "
             "simulated ones",
@@ -153,7 +159,7 @@ class CalibratedFit:
                 SummaryTable(columns),
                 "simulation: error by simulated events over the statistical one; sensitivity: "
                 "error that the learned likelihood promises over this one",
-                f"p-value of the observables' means: {self.p_value:.3g}",
+                f"p-value of the observables' means: {self.p_value:.3g}{unlike}",
             ),
         )
 

@@ -16,6 +16,8 @@ FEWEST = 5000
 MOST = 50_000
 #: Events nearest to the estimate that give the scatter: its elements are known to 3%.
 SCATTER = 3000
+#: p-value below which a calibrated fit is not to be relied on.
+UNLIKE = 1e-3
 #: Directions in which the means scatter less than this part of the largest are left out.
 SMALLEST = 1e-6
 

@@ -54,6 +54,13 @@ class LearnedBias(AbstractSummarised):
         return "biased" if self.biased else "not biased" if self.unbiased else "cannot be told"
 
     @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The same of each parameter by itself."""
+        size, reach = np.abs(self.bias), CERTAIN * self.error
+        found = np.where(size + reach < TOLERATED, "not biased", "cannot be told")
+        return tuple(np.where(size - reach > TOLERATED, "biased", found).tolist())
+
+    @property
     def trusted_events(self) -> int:
         """Observed events up to which a result like this one is not biased."""
         worst = float(np.max(np.abs(self.bias) + CERTAIN * self.error))

@@ -19,6 +19,10 @@ from .model import Channel
 FEWEST_EVENTS = 20
 #: p-value below which observed events are called unlike simulated ones.
 UNLIKE = 1e-4
+#: p-value below which they are no longer called alike.
+DOUBTFUL = 0.05
+#: What to use where networks that were trained alike do not agree.
+CURE = "ist.calibrated_fit, which holds for any network"
 #: Standard errors by which members may scatter about the estimate.
 MOST_SPREAD = 1.0
 #: Step of slopes, as a part of a standard error.
@@ -69,11 +73,13 @@ def judge_observed(
     sets = zip(likelihood.model.channels, likelihood.data.x, likelihood.data.weight, strict=True)
     for channel, x, weight in sets:
         note, unlike = _compare_means(channel, x[0], weight[0], theta, covariance)
+        if unlike:
+            warn_user(f"{'; '.join(note)}. Look at the events, or simulate more like them.")
         spread = _spread_of_members(channel, x[0], weight[0], theta, covariance)
         if spread > MOST_SPREAD:
-            note = [*note, f"the members disagree by {spread:.1f} standard errors of the estimate"]
-        if unlike or spread > MOST_SPREAD:
-            warn_user(f"{'; '.join(note)}. Look at the events, or simulate more like them.")
+            said = f"the members disagree by {spread:.1f} standard errors of the estimate"
+            warn_user(f"{said}. Train on more events or with more members, or use {CURE}.")
+            note = [*note, said]
         notes += note
     return notes
 
@@ -115,8 +121,9 @@ def _compare_means(
     p_value = float(chi2_p_value(pulls @ np.linalg.solve(unit, pulls), len(pulls)))
     worst = int(np.argmax(np.abs(pulls)))
     unlike = p_value < UNLIKE
+    how = "unlike" if unlike else "hardly like" if p_value < DOUBTFUL else "like"
     text = (
-        f"observed events are {'unlike' if unlike else 'like'} simulated ones at the estimate: "
+        f"observed events are {how} simulated ones at the estimate: "
         f"p = {p_value:.2g} for the means of the observables, the largest deviation "
         f"{pulls[worst]:+.1f} standard errors in {channel.x_names[worst]}"
     )

@@ -11,7 +11,7 @@ from ..section import Level, Table, Verdict
 
 #: How a remark begins on the bias of a result, which the verdict repeats.
 JUDGED = "learned bias:"
-#: How it begins where nothing is known of the bias; then it says what to do.
+#: How it begins where nothing is known of the bias.
 NOT_MEASURED = "learned bias: not measured"
 
 
@@ -71,11 +71,7 @@ def join_verdicts(*found: Verdict | None) -> Verdict | None:
 
 def join_notes(notes: Sequence[str]) -> str:
     """Remarks as sentences, without those that the verdict repeats."""
-    return " ".join(
-        sentence(note)
-        for note in notes
-        if not note.startswith(JUDGED) or note.startswith(NOT_MEASURED)
-    )
+    return " ".join(sentence(note) for note in notes if not note.startswith(JUDGED))
 
 
 def sentence(text: str) -> str:

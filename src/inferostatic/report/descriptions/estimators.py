@@ -27,7 +27,9 @@ def describe_estimator(estimator: AbstractEstimator, context: Context) -> list[S
     ]
     caption = "Region in which it was trained; beyond it the network extrapolates"
     where = Table(("column", "kind", "from", "to"), rows, caption)
-    facts = [[name, said] for name, said in estimator.card.facts().items() if name != "offers"]
+    # A diagnosis has a section of its own, also where the estimator was not given a copy of it.
+    hidden = {"offers", *(() if estimator.diagnosis is not None else ("diagnosis",))}
+    facts = [[name, said] for name, said in estimator.card.facts().items() if name not in hidden]
     card = Table(("", "what is known"), facts, "Card of the model, as every file of it holds it")
     figures = []
     if context.events is not None and isinstance(estimator, Estimator | ScoreEstimator):

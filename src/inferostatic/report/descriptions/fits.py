@@ -7,6 +7,7 @@ import numpy as np
 
 from ... import plots
 from ...inference.calibrated.calibrated_fit import CalibratedFit
+from ...inference.calibrated.goodness_of_fit import UNLIKE
 from ...inference.confidence.asymptotics import BANDS
 from ...inference.confidence.confidence_set import ConfidenceSet
 from ...inference.confidence.upper_limit import UpperLimit
@@ -27,13 +28,11 @@ from .context import (
     sentence,
 )
 
-#: p-value of the observed means below which a calibrated fit is not believed.
-SMALLEST_P_VALUE = 1e-3
 #: p-value below which there is a remark.
 NOTABLE_P_VALUE = 0.05
-#: Error by simulation over the statistical one from which more simulated events are advised; a
-#: calibrated fit that simulates stops at 0.3.
-NOTABLE_SIMULATION = 0.5
+#: Error by simulation over the statistical one from which more simulated events are advised: a
+#: calibrated fit that simulates goes on until it is less.
+NOTABLE_SIMULATION = 0.3
 #: How a bias is marked.
 BIAS_MARKS = {"biased": Mark.BAD, "not biased": Mark.GOOD, "cannot be told": Mark.NOTE}
 #: Methods of confidence sets, by the names that these have for them.
@@ -46,7 +45,8 @@ def judge_bias(bias: LearnedBias | None, notes: tuple[str, ...]) -> Verdict | No
         if any(note.startswith(NOT_MEASURED) for note in notes):
             return Verdict(
                 Level.CAUTION,
-                "It is not known whether the learned likelihood is biased for so many events.",
+                "Whether it is biased was not measured: ist.measure_bias(estimator, events) does, "
+                "with events that were not trained on.",
             )
         return None
     levels = {"biased": Level.BAD, "not biased": Level.GOOD, "cannot be told": Level.CAUTION}
@@ -56,8 +56,10 @@ def judge_bias(bias: LearnedBias | None, notes: tuple[str, ...]) -> Verdict | No
 def bias_table(bias: LearnedBias) -> Table:
     """The learned bias of each parameter."""
     rows = [
-        [name, Cell(float(value), BIAS_MARKS[bias.verdict]), float(error)]
-        for name, value, error in zip(bias.names, bias.bias, bias.error, strict=True)
+        [name, Cell(float(value), BIAS_MARKS[verdict]), float(error)]
+        for name, value, error, verdict in zip(
+            bias.names, bias.bias, bias.error, bias.verdicts, strict=True
+        )
     ]
     caption = f"Bias by the learned score, in standard errors of the estimate: {bias.verdict}"
     return Table(("parameter", "bias", "known to ±"), rows, caption, ".2f")
@@ -181,26 +183,27 @@ def describe_calibrated(fit: CalibratedFit, context: Context) -> list[Section]:
 
 def _judge_calibrated(fit: CalibratedFit) -> Verdict:
     p = f"p-value {fit.p_value:.2g}"
-    if fit.p_value < SMALLEST_P_VALUE:
+    if fit.p_value < UNLIKE:
         return Verdict(
             Level.BAD,
             f"At the estimate the observed events are not like simulated ones ({p}): nothing that "
-            "was simulated describes them, or the calibration found a wrong solution. More "
-            "calibration events, or the simulator itself, tell.",
+            "was simulated describes them, or the calibration found a wrong solution, which few "
+            "stored events often do. To tell, calibrate with the simulator, or with more events.",
         )
     if fit.p_value < NOTABLE_P_VALUE:
         return Verdict(Level.CAUTION, f"The observed events hardly look like simulated ones ({p}).")
     part = np.nanmax(fit.simulation_fraction[fit.errors > 0], initial=0.0)
-    more = (
-        f" The finite simulation adds up to {part:.1f} times the statistical error: more "
-        "simulated events would shrink it."
-        if part > NOTABLE_SIMULATION
-        else ""
-    )
-    return Verdict(
-        Level.GOOD,
+    text = (
         f"The errors are calibrated by simulation, and the observed events look like simulated "
-        f"ones ({p}).{more}",
+        f"ones ({p})."
+    )
+    if part <= NOTABLE_SIMULATION:
+        return Verdict(Level.GOOD, text)
+    return Verdict(
+        Level.CAUTION,
+        f"{text} But the simulated events are few: they add an error of {part:.1f} times the "
+        "statistical one, and intervals may be too short. Calibrate with the simulator, or with "
+        "more events.",
     )
 
 
@@ -240,6 +243,8 @@ def describe_set(found: ConfidenceSet, context: Context) -> list[Section]:
 def _draw_set(found: ConfidenceSet, context: Context) -> list[FigureItem]:
     if len(found.names) == 1:
         caption = f"−2 ln λ of {found.names[0]}, the others profiled."
+        if found.method == "neyman":
+            caption += " The band is the confidence set by toys."
         return [FigureItem(plots.likelihood_scan(found, truth=context.truth), caption)]
     if len(found.names) == 2:
         caption = f"Joint confidence sets of {' and '.join(found.names)}."
