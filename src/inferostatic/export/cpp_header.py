@@ -71,7 +71,8 @@ def cpp(
     Args:
         estimator: a trained potential, direct score or direct ratio network.
         path: of the header.
-        name: of the C++ namespace; default the name of the file.
+        name: of the C++ namespace; default the name of the file, changed where C++ does not
+            take it or C has a function of that name.
         check: whether to compile the header and compare its values.
 
     Returns:
