@@ -48,6 +48,15 @@ def test_a_broken_model_is_refused(est: Any) -> None:
         parity.questions_of(broken)
 
 
+def test_weights_that_do_not_fit_are_refused(est: Any) -> None:
+    network = eqx.tree_at(
+        lambda n: n.layers[0].weight, est.model.network, replace_fn=lambda w: w[..., :-1]
+    )
+    broken = dataclasses.replace(est, model=with_network(est.model, network))
+    with pytest.raises(ist.export.ExportError, match="cannot be evaluated for 5 observables and 2"):
+        parity.questions_of(broken)
+
+
 def test_points_fill_the_region_and_reach_its_edges(est: Any) -> None:
     points = parity.choose_points(est, 4000)
     for rows, low, high in [

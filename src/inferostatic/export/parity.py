@@ -6,6 +6,7 @@ with its model in float64, so that the estimator's own rounding does not count.
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,9 +15,10 @@ from ..estimator.history import Region
 from ..estimator.matrix_element import MatrixElement
 from ..estimator.soundness import require_estimator
 from ..inference.likelihood.float64 import float64, in_float64
-from ..inputs import kind_of
+from ..inputs import in_short, kind_of
 from ..models.features.per_particle import PerParticleMap
-from ..models.members import evaluate, mean
+from ..models.members import each_member, evaluate, mean
+from ..models.potential import AbstractScoreModel, PotentialModel
 from ..streams import Purpose, Stream
 
 #: Largest difference that is accepted, relative to the value, or to 1 where that is larger.
@@ -55,8 +57,9 @@ def questions_of(estimator: object) -> tuple[str, ...]:
     if isinstance(estimator, AbstractEstimator):
         try:
             require_estimator(estimator)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ExportError(f"this estimator cannot be exported: {error}.") from error
+        _require_fitting_weights(estimator)
     if type(estimator) is Estimator:
         return ("potential", "score", "log_ratio")
     if type(estimator) is ScoreEstimator:
@@ -78,6 +81,27 @@ def questions_of(estimator: object) -> tuple[str, ...]:
         "what is exported is a trained estimator, such as ist.fit(…) or ist.load(…) gives; "
         f"got {kind_of(estimator)}."
     )
+
+
+def _require_fitting_weights(estimator: AbstractEstimator) -> None:
+    """Refuse weights of other shapes than the features give, which no training leaves behind."""
+    model = estimator.model
+    question = "log_ratio"
+    if isinstance(model, AbstractScoreModel):
+        question = "potential" if isinstance(model, PotentialModel) else "score"
+    x_dim, theta_dim = len(estimator.x_names), len(estimator.theta_names)
+    lengths = (x_dim, theta_dim, theta_dim)[: 3 if question == "log_ratio" else 2]
+    rows = [jax.ShapeDtypeStruct((1, length), jnp.float32) for length in lengths]
+    try:
+        jax.eval_shape(
+            lambda *rows: each_member(model, lambda one: jax.vmap(getattr(one, question))(*rows)),
+            *rows,
+        )
+    except Exception as error:  # whatever JAX, or a user's network, says
+        raise ExportError(
+            f"this estimator cannot be exported: its {question} cannot be evaluated for "
+            f"{x_dim} observables and {theta_dim} parameters ({in_short(error)})."
+        ) from error
 
 
 def choose_points(estimator: AbstractEstimator, count: int = POINTS, *, seed: int = 0) -> Points:
