@@ -6,8 +6,8 @@
 `parity` trains a small estimator of every kind, exports it in every form, and evaluates potential,
 score and log ratio of `--events` events inside the trained region and at its edges. The table shows
 the largest difference from the estimator, relative to max(1, |value|); the last column is what its
-own rounding amounts to, by an evaluation in float64. `cost` exports a default
-network of `--members` members as ONNX files, and shows seconds and the memory of the process.
+own rounding amounts to, by an evaluation in float64. `cost` exports a default network of
+`--members` members in every form, and shows seconds and the memory of the process.
 """
 
 import argparse
@@ -33,11 +33,11 @@ from inferostatic.export.onnx_file import import_packages, open_session
 from inferostatic.export.parity import (
     Points,
     choose_points,
+    exact_values,
     questions_of,
     reference_values,
     worst_error,
 )
-from inferostatic.models.members import evaluate, mean
 from record import RESULTS, Log
 
 #: Events that each estimator is trained on.
@@ -191,21 +191,7 @@ def of_cpp(est: AbstractEstimator, points: Points, folder: Path) -> dict[str, np
 def of_float64(est: AbstractEstimator, points: Points, folder: Path) -> dict[str, np.ndarray]:
     """Values of the estimator in double precision: what its own rounding amounts to."""
     del folder
-    with jax.enable_x64(new_val=True):
-        model = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf,
-            est.model,
-        )
-        return {
-            question: np.asarray(
-                evaluate(question, mean, model, *_as_float64(points.inputs(question)))
-            )
-            for question in questions_of(est)
-        }
-
-
-def _as_float64(inputs: dict[str, np.ndarray]) -> list[jax.Array]:
-    return [jnp.asarray(rows, jnp.float64) for rows in inputs.values()]
+    return {question: exact_values(est, question, points) for question in questions_of(est)}
 
 
 def newest_opset() -> int:
@@ -281,27 +267,35 @@ def _cell(found: dict[str, float] | str | None, question: str) -> str:
 
 
 def measure_cost(members: int) -> None:
-    """Seconds and memory of an export; in a process of its own."""
+    """Seconds and memory of exports of a default network; in a process of its own."""
     simulator, prior = WORLDS["dirichlet"]
-    events = ist.simulate(simulator, prior, 5_000, seed=1)
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+    events = ist.simulate(simulator, prior, TRAINED_ON, seed=1)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         training = ist.Training(epochs=1, choose=False)
         est = ist.fit(events, network=ist.Residual(), members=members, training=training, seed=2)
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        start = time.perf_counter()
-        files = ist.export.onnx(est, Path(folder) / "model.onnx")
-        seconds = time.perf_counter() - start
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        sizes = {question: path.stat().st_size for question, path in files.paths.items()}
-    print(
-        f"{members} members: {seconds:.1f} s, of them CPU {after.ru_utime - before.ru_utime:.1f} s"
-    )
-    print(
-        f"memory of the process: {before.ru_maxrss / 2**20:.2f} GB before, at most "
-        f"{after.ru_maxrss / 2**20:.2f} GB"
-    )
-    print("bytes:", sizes, "errors:", files.worst_errors)
+    print(f"{members} members, {largest_memory(resource.RUSAGE_SELF):.2f} GB before")
+    writers: dict[str, Callable[[Path], object]] = {
+        "onnx": lambda folder: ist.export.onnx(est, folder / "model.onnx"),
+        "cpp": lambda folder: ist.export.cpp(est, folder / "model.h"),
+        "stablehlo": lambda folder: ist.export.stablehlo(est, folder / "model.zip"),
+    }
+    for form, write in writers.items():
+        with tempfile.TemporaryDirectory() as name:
+            start = time.perf_counter()
+            write(Path(name))
+            seconds = time.perf_counter() - start
+            size = sum(file.stat().st_size for file in Path(name).iterdir())
+        own, compiler = map(largest_memory, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        print(
+            f"{form}: {seconds:.1f} s, {size / 2**20:.1f} MB; memory so far at most {own:.2f} GB, "
+            f"of the compiler {compiler:.2f} GB"
+        )
+
+
+def largest_memory(who: int) -> float:
+    """The most that was held at a time, in GB."""
+    return resource.getrusage(who).ru_maxrss / 2**20
 
 
 def main() -> None:

@@ -2,17 +2,18 @@
 
     python benchmarks/export_speed.py [--events 100000] [--core 0] [--quick]
 
-The networks are the paper's (8-16-8, SELU, one member) and the two default ones (two towers and a
-residual network of width 64, two members each), of three observables and three parameters. They
-are trained for one epoch, which is enough to be timed. Every row is one way to evaluate events:
+The networks are the paper's (8-16-8, SELU, one member), the default one (a residual network of
+width 64, two members) and two towers (two members), of three observables and three parameters.
+They are trained for one epoch, which is enough to be timed. Every row is one way to evaluate
+events:
 
     C++ -O2, C++ -O3       the header of `ist.export.cpp`; the second with -march=native
     onnxruntime            a file of `ist.export.onnx`, called from Python with one thread
     est                    the library's own call, such as `est.score(x, theta)`
 
-and every column a number of events in a call: 1, 1000, or all of them. The best of several rounds
-counts. Needs a C++ compiler and an otherwise idle machine; without onnxruntime its rows are left
-out.
+and every column a number of events in a call: one; many, 1000 in onnxruntime and all of them
+elsewhere; or many at one θ. The best of several rounds counts. Needs a C++ compiler and an
+otherwise idle machine; without onnxruntime its rows are left out.
 """
 
 import argparse
@@ -36,6 +37,8 @@ COMPILED: Final = {"C++ -O2": ("-O2",), "C++ -O3": ("-O3", "-march=native")}
 ROUNDS: Final = 7
 #: Events of a batch.
 BATCH: Final = 1000
+#: Columns of the table: events of a call.
+WAYS: Final = ("1", "rows", "one theta")
 
 PROGRAM: Final = """
 #include <chrono>
@@ -95,9 +98,9 @@ def train(name: str) -> Any:  # noqa: ANN401
     import inferostatic as ist
 
     networks = {
-        "paper": (ist.paper_network, 1),
+        "paper's": (ist.paper_network, 1),
+        "default": (ist.Potential(), 2),
         "two towers": (ist.Potential(ist.TwoTower()), 2),
-        "residual": (ist.Potential(), 2),
     }
     network, members = networks[name]
     prior = ist.Uniform([0.5] * 3, [5.0] * 3, names=["a", "b", "c"])
@@ -174,18 +177,42 @@ def time_onnx(est: Any, arrays: list[np.ndarray], folder: Path) -> Iterator[dict
                     session.run(None, piece)
 
             taken = best_time(run, count)
-            yield {"question": question, "by": "onnxruntime", "events": str(size), "ns": taken}
+            way = "1" if size == 1 else "rows"
+            yield {"question": question, "by": "onnxruntime", "events": way, "ns": taken}
 
 
 def time_library(est: Any, arrays: list[np.ndarray]) -> Iterator[dict[str, Any]]:  # noqa: ANN401
     """Rows of the library's own calls."""
+    few = [array[0] for array in arrays]
     for question in QUESTIONS:
-        given = arrays if question == "log_ratio" else arrays[:2]
-        taken = best_time(lambda q=question, g=given: getattr(est, q)(*g), len(arrays[0]))
-        yield {"question": question, "by": "est", "events": "rows", "ns": taken}
+        ask, count = getattr(est, question), 3 if question == "log_ratio" else 2
+        each, alone = arrays[:count], few[:count]
+        at_one = [arrays[0], *few[1:count]]
+        for way, given, events in (
+            ("1", alone, 1),
+            ("rows", each, len(arrays[0])),
+            ("one theta", at_one, len(arrays[0])),
+        ):
+            taken = best_time(lambda ask=ask, given=given: ask(*given), events)
+            yield {"question": question, "by": "est", "events": way, "ns": taken}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """The table of the documentation."""
+    print("| network | question | by | one event | many events | many events at one θ |")
+    print("|---|---|---|---|---|---|")
+    found = {(r["network"], r["question"], r["by"], r["events"]): r["ns"] for r in rows}
+    for network, question, by in dict.fromkeys(key[:3] for key in found):
+        cells = [_cell(found.get((network, question, by, way))) for way in WAYS]
+        print(f"| {network} | {question.replace('_', ' ')} | {by} |", " | ".join(cells), "|")
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{float(f'{value:.2g}'):,.0f}"
 
 
 def main() -> None:
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--core", type=int, default=0)
@@ -194,7 +221,7 @@ def main() -> None:
     os.sched_setaffinity(0, {options.core})  # before JAX starts its threads
     arrays = draw(2000 if options.quick else options.events)
     rows = []
-    for network in ("paper", "two towers", "residual"):
+    for network in ("paper's", "default", "two towers"):
         est = train(network)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -205,9 +232,10 @@ def main() -> None:
             ):
                 rows.append({"network": network} | row)
                 print("  ".join(f"{value}" for value in rows[-1].values()), flush=True)
+    show(rows)
     if not options.quick:
         content = {"made": made() | {"processor": processor()}, "rows": rows}
-        (RESULTS / "export_speed.json").write_text(json.dumps(content, indent=1) + "\n")
+        (RESULTS / "export-speed.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from inferostatic.export.parity import (
     TOLERANCE,
     ExportError,
     choose_points,
+    exact_values,
     questions_of,
-    reference_values,
     worst_error,
 )
 from inferostatic.models.members import with_network
@@ -49,7 +49,7 @@ def errors_of(
     for name, est in estimators.items():
         for (question, way), values in found[name].items():
             where = at_one_theta(points[name]) if way == WAYS[-1] else points[name]
-            reference = reference_values(est, question, where)
+            reference = exact_values(est, question, where)
             assert reference.std() > 100 * TOLERANCE  # a constant would hide mistakes
             errors[name, question, way] = worst_error(values, reference)
     return errors
@@ -104,6 +104,8 @@ MISTAKES = {
     "offset": ("std::log(larger(Table::sign[j] * x, tiny) + Table::offset[j])",
                "std::log(larger(Table::sign[j] * x, tiny))"),
     "slope": ("point.slope * load(z + c * Count + k)", "load(z + c * Count + k)"),
+    "half": ("store(b, 0.5f * (above - below))", "store(b, 0.5f * (above + below))"),
+    "middle": ("value[l] = 0.5f * (first + second)", "value[l] = first"),
 }  # fmt: skip
 
 
@@ -201,6 +203,16 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="check must be True or False"):
         export.cpp(est, tmp_path / "a.h", check="no")  # pyright: ignore[reportArgumentType]
     assert not list(tmp_path.iterdir())
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["signal", "gamma", "Points", "model", "Model", "folder"])
+def test_any_name_of_a_file_will_do(name: str, tmp_path: Path) -> None:
+    """Also those of functions of C, and those that the program of the comparison has."""
+    est = calm_estimator(ist.DirectScore(ist.MLP((2,))), members=1)
+    export.cpp(est, tmp_path / f"{name}.h")
+    text = (tmp_path / f"{name}.h").read_text(encoding="utf-8")
+    assert f"namespace {name}{'_' * (name in ('signal', 'gamma'))} {{" in text
 
 
 #: Two files with the same header, and a second header, make one program.

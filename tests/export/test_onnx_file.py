@@ -14,6 +14,7 @@ import inferostatic as ist
 from export_estimators import KINDS, OBSERVABLES, SMALL, scaled_estimator
 from inferostatic.estimator.model_hash import model_hash
 from inferostatic.export import onnx_file
+from inferostatic.export.cpp_check import find_compiler
 from random_estimators import HIGH, LOW
 
 onnx = pytest.importorskip("onnx")
@@ -98,6 +99,32 @@ def test_one_graph_answers_all_questions(est: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found["potential"], est.potential(x, theta), rtol=1e-5)
     np.testing.assert_allclose(found["score"], est.score(x, theta), rtol=1e-5)
     np.testing.assert_allclose(found["log_ratio"], est.log_ratio(x, theta, theta + 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["residual", "two tower", "particles", "natural", "direct ratio"])
+def test_any_number_of_events_will_do(kind: str, tmp_path: Path) -> None:
+    est = SMALL[kind]()
+    path = ist.export.onnx(est, tmp_path / "model").paths["log_ratio"]
+    for count in (0, 1, 3):
+        x, theta = np.full((count, 5), 0.5, np.float32), np.full((count, 2), 1.5, np.float32)
+        (found,) = read(path).run(None, {"x": x, "theta0": theta, "theta1": theta + 1})
+        assert found.shape == (count,)
+
+
+def test_one_observable_and_one_parameter(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    theta = rng.uniform(-1, 1, size=(200, 1))
+    events = ist.Events(x=theta + rng.normal(size=(200, 1)), theta=theta)
+    training = ist.Training(epochs=1, choose=False)
+    est = ist.fit(events, network=ist.MLP((4,)), members=1, training=training, seed=1)
+    files = ist.export.onnx(est, tmp_path / "model")
+    x, theta = np.zeros((7, 1), np.float32), np.full((7, 1), 0.5, np.float32)
+    (found,) = read(files.paths["score"]).run(None, {"x": x, "theta": theta})
+    np.testing.assert_allclose(found, est.score(x, theta), atol=1e-5)
+    assert found.shape == (7, 1)
+    ist.export.stablehlo(est, tmp_path / "model.zip")
+    if find_compiler() is not None:
+        ist.export.cpp(est, tmp_path / "model.h")
 
 
 def test_the_file_says_what_it_is(est: Any, tmp_path: Path) -> None:

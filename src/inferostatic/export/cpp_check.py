@@ -13,7 +13,7 @@ import numpy as np
 
 from ..estimator.estimator import AbstractEstimator
 from ..inputs import warn_user
-from .parity import ExportError, Points, choose_points, require_parity
+from .parity import ExportError, Points, choose_points, exact_values, require_parity
 
 #: Compilers that are looked for, after $CXX.
 COMPILERS = ("c++", "g++", "clang++")
@@ -33,6 +33,8 @@ PROGRAM = """\
 #include <string>
 #include <vector>
 {includes}
+
+namespace inferostatic_check {{
 
 template <class Model>
 struct Points {{
@@ -100,6 +102,8 @@ void write_log_ratio(const Points<Model>& p, std::FILE* file) {{
   std::fwrite(out.data(), sizeof(double), out.size(), file);
 }}
 
+}}  // namespace inferostatic_check
+
 int main(int, char** arguments) {{
   const std::string folder = arguments[1];
 {calls}
@@ -128,9 +132,10 @@ def require_same_values(
         found = run_headers(
             header, {name: tuple(questions)}, {name: points}, Path(folder), [*compiler, *OPTIONS]
         )[name]
-    for (question, way), values in found.items():
-        where = at_one_theta(points) if way == WAYS[-1] else points
-        require_parity(est, question, values, where, f"the C++ header, {way},")
+    for question in questions:
+        each, at_one = (exact_values(est, question, p) for p in (points, at_one_theta(points)))
+        for way, reference in zip(WAYS, (each, each, at_one), strict=True):
+            require_parity(question, found[question, way], reference, f"the C++ header, {way},")
 
 
 def at_one_theta(points: Points) -> Points:
@@ -194,9 +199,9 @@ def _write_program(questions: Mapping[str, Sequence[str]]) -> str:
     for name, asked in questions.items():
         calls += [
             "  {",
-            f'    const Points<{name}::Model> points(folder + "/{name}.in");',
+            f'    const inferostatic_check::Points<{name}::Model> points(folder + "/{name}.in");',
             f'    std::FILE* file = std::fopen((folder + "/{name}.out").c_str(), "wb");',
-            *(f"    write_{question}(points, file);" for question in asked),
+            *(f"    inferostatic_check::write_{question}(points, file);" for question in asked),
             "    std::fclose(file);",
             "  }",
         ]

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..estimator.estimator import AbstractEstimator
 from ..estimator.model_hash import model_hash
-from ..estimator.soundness import require_estimator
 from ..files import require_file, write_whole
 from ..inputs import as_flag, as_path, as_text
 from ..models.features.feature_map import Affine
@@ -71,7 +70,8 @@ def cpp(
     Args:
         estimator: a trained potential, direct score or direct ratio network.
         path: of the header.
-        name: of the C++ namespace; default the name of the file.
+        name: of the C++ namespace; default the name of the file, changed where C++ does not
+            take it or C has a function of that name.
         check: whether to compile the header and compare its values.
 
     Returns:
@@ -95,10 +95,6 @@ def cpp(
 def write_header(est: AbstractEstimator, name: str) -> str:
     """The text of a header whose namespace has this name."""
     questions = questions_of(est)
-    try:
-        require_estimator(est)
-    except (ValueError, TypeError) as error:
-        raise ExportError(f"this estimator cannot be exported: {error}.") from error
     features = write_features(est.model.x_features, len(est.x_names))
     centring = write_centring(getattr(est.model, "centring", None))
     potential = "potential" in questions

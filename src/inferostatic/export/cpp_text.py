@@ -8,16 +8,24 @@ import numpy as np
 #: Longest line of numbers, in characters.
 LINE = 96
 #: Words that C++17 does not allow as names, and those that the header uses itself.
-RESERVED = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
-    char32_t class compl concept const const_cast consteval constexpr constinit continue co_await
-    co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq private protected public register reinterpret_cast requires return
-    short signed sizeof static static_assert static_cast struct switch template this thread_local
-    throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while
-    xor xor_eq std main linux unix""".split()
-)
+WORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t
+    char16_t char32_t class compl concept const const_cast consteval constexpr constinit continue
+    co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int long mutable namespace new noexcept not
+    not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
+    return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq std main linux unix"""
+#: Functions that headers of C leave outside of `std`, so that no namespace can have their names.
+FUNCTIONS_OF_C = """abort abs access acos acosh asin asinh atan atan2 atanh atexit atof atoi atol
+    bsearch calloc cbrt ceil clock close connect copysign cos cosh difftime div drem dup erf erfc
+    exit exp exp2 expm1 fabs fdim floor fma fmax fmin fmod fork free frexp gamma getenv hypot ilogb
+    index j0 j1 jn kill labs ldexp ldiv lgamma link listen log log10 log1p log2 logb lrint lround
+    malloc modf nan nearbyint nextafter pause pipe pow printf puts qsort raise rand random
+    read realloc remainder remove remquo rename rindex rint round scalbn select send signal
+    significand sin sinh sleep sqrt srand srandom stat strtod system tan tanh tgamma time trunc wait
+    write y0 y1 yn"""
+RESERVED = frozenset(f"{WORDS} {FUNCTIONS_OF_C}".split())
 
 
 def float_literal(value: float) -> str:
@@ -93,8 +101,8 @@ def as_namespace(name: str) -> str:
     """A name that C++ takes, made of one that a file may have.
 
     Examples:
-        >>> as_namespace("my-model 2"), as_namespace("2tops"), as_namespace("class")
-        ('my_model_2', 'model_2tops', 'class_')
+        >>> as_namespace("my-model 2"), as_namespace("2tops"), as_namespace("signal")
+        ('my_model_2', 'model_2tops', 'signal_')
     """
     found = re.sub(r"\W+", "_", name, flags=re.ASCII)
     # Names with two underscores, or one at the beginning, belong to the compiler.

@@ -4,6 +4,7 @@ The number of events stays a symbol. Weights are arguments of what is traced, so
 serves all members; whatever depends on weights alone is computed here and not in the graph.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from .onnx_elementwise import number
 from .onnx_graph import BATCH, Graph, Length, Value, constant, is_known
 from .parity import ExportError
 from .particle_order import in_any_order
+from .ratio_difference import log_ratio_of
 
 #: Primitives that call another function, and where they keep it.
 CALLS = {
@@ -77,7 +79,8 @@ def add_question(graph: Graph, estimator: AbstractEstimator, question: str) -> V
 
     def ask(arrays: Any, *rows: jax.Array) -> jax.Array:  # noqa: ANN401
         member = with_network(model, eqx.combine(arrays, rest))
-        return jax.vmap(getattr(member, question))(*rows)
+        of_ratio = functools.partial(log_ratio_of, member)
+        return jax.vmap(of_ratio if question == "log_ratio" else getattr(member, question))(*rows)
 
     one = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), weights)
     rows = [jax.ShapeDtypeStruct(value.shape, jnp.float32) for value in inputs]

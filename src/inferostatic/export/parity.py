@@ -1,17 +1,24 @@
 """Exports are compared with the estimator, at events inside and at the edge of its region.
 
-An export that differs is never kept.
+An export that differs is never kept. What computes in another way than the estimator is compared
+with its model in float64, so that the estimator's own rounding does not count.
 """
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..estimator.estimator import AbstractEstimator, Estimator, RatioEstimator, ScoreEstimator
+from ..estimator.history import Region
 from ..estimator.matrix_element import MatrixElement
 from ..estimator.soundness import require_estimator
-from ..inputs import kind_of
+from ..inference.likelihood.float64 import float64, in_float64
+from ..inputs import in_short, kind_of
 from ..models.features.per_particle import PerParticleMap
+from ..models.members import each_member, evaluate, mean
+from ..models.potential import AbstractScoreModel, PotentialModel
 from ..streams import Purpose, Stream
 
 #: Largest difference that is accepted, relative to the value, or to 1 where that is larger.
@@ -22,6 +29,8 @@ POINTS = 1000
 AT_EDGE = 0.25
 #: Where a region has no edge: so many units around the centre of the θ that were trained on.
 UNBOUNDED = 3.0
+#: Where an observable has no edge: so far from the other one, or from 0 where there is none.
+UNBOUNDED_X = 10.0
 
 
 class ExportError(ValueError):
@@ -48,8 +57,9 @@ def questions_of(estimator: object) -> tuple[str, ...]:
     if isinstance(estimator, AbstractEstimator):
         try:
             require_estimator(estimator)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ExportError(f"this estimator cannot be exported: {error}.") from error
+        _require_fitting_weights(estimator)
     if type(estimator) is Estimator:
         return ("potential", "score", "log_ratio")
     if type(estimator) is ScoreEstimator:
@@ -73,6 +83,27 @@ def questions_of(estimator: object) -> tuple[str, ...]:
     )
 
 
+def _require_fitting_weights(estimator: AbstractEstimator) -> None:
+    """Refuse weights of other shapes than the features give, which no training leaves behind."""
+    model = estimator.model
+    question = "log_ratio"
+    if isinstance(model, AbstractScoreModel):
+        question = "potential" if isinstance(model, PotentialModel) else "score"
+    x_dim, theta_dim = len(estimator.x_names), len(estimator.theta_names)
+    lengths = (x_dim, theta_dim, theta_dim)[: 3 if question == "log_ratio" else 2]
+    rows = [jax.ShapeDtypeStruct((1, length), jnp.float32) for length in lengths]
+    try:
+        jax.eval_shape(
+            lambda *rows: each_member(model, lambda one: jax.vmap(getattr(one, question))(*rows)),
+            *rows,
+        )
+    except Exception as error:  # whatever JAX, or a user's network, says
+        raise ExportError(
+            f"this estimator cannot be exported: its {question} cannot be evaluated for "
+            f"{x_dim} observables and {theta_dim} parameters ({in_short(error)})."
+        ) from error
+
+
 def choose_points(estimator: AbstractEstimator, count: int = POINTS, *, seed: int = 0) -> Points:
     """Events and parameters all over the trained region, a quarter of them at its edges."""
     rng = Stream(seed, Purpose.EXPORT_POINTS).generator()
@@ -81,7 +112,7 @@ def choose_points(estimator: AbstractEstimator, count: int = POINTS, *, seed: in
     reach = UNBOUNDED * np.asarray(estimator.shapes.theta_scale, np.float64)
     low = np.where(np.isfinite(region.theta_low), region.theta_low, centre - reach)
     high = np.where(np.isfinite(region.theta_high), region.theta_high, centre + reach)
-    x = _fill_box(rng, count, region.x_low, region.x_high)
+    x = _fill_box(rng, count, *_bound_observables(region))
     features = estimator.shapes.x_features
     if isinstance(features, PerParticleMap):
         _remove_particles(rng, x, features)
@@ -89,9 +120,27 @@ def choose_points(estimator: AbstractEstimator, count: int = POINTS, *, seed: in
     return Points(x, theta0, theta1)
 
 
+def _bound_observables(region: Region) -> tuple[np.ndarray, np.ndarray]:
+    """The range of x, finite; a fit measures it, and only a file from elsewhere leaves it open."""
+    low, high = (np.asarray(edge, np.float64) for edge in (region.x_low, region.x_high))
+    middle = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+    return (
+        np.where(np.isfinite(low), low, middle - UNBOUNDED_X),
+        np.where(np.isfinite(high), high, middle + UNBOUNDED_X),
+    )
+
+
 def reference_values(estimator: AbstractEstimator, question: str, points: Points) -> np.ndarray:
-    """What the estimator itself answers."""
+    """What the estimator itself answers, in float32."""
     return getattr(estimator, question)(*points.inputs(question).values())
+
+
+def exact_values(estimator: AbstractEstimator, question: str, points: Points) -> np.ndarray:
+    """What the estimator would answer if it did not round: the same model in float64."""
+    with float64():
+        model = in_float64(estimator.model)
+        rows = [jnp.asarray(part, jnp.float64) for part in points.inputs(question).values()]
+        return np.asarray(evaluate(question, mean, model, *rows), np.float64)
 
 
 def worst_error(values: np.ndarray, reference: np.ndarray) -> float:
@@ -101,11 +150,8 @@ def worst_error(values: np.ndarray, reference: np.ndarray) -> float:
     return float(np.where(np.isfinite(error), error, np.inf).max())
 
 
-def require_parity(
-    estimator: AbstractEstimator, question: str, values: np.ndarray, points: Points, form: str
-) -> float:
+def require_parity(question: str, values: np.ndarray, reference: np.ndarray, form: str) -> float:
     """The largest error of an export, called `form` in messages; raises where it is too large."""
-    reference = reference_values(estimator, question, points)
     shape = np.shape(values)
     if shape != reference.shape:
         raise ExportError(

@@ -19,20 +19,28 @@ inline void write_rows(const float* block, int count, Out* out) noexcept {
   }
 }
 
-// θ of one or several points as features; with derivatives, B⁰ = ∂features/∂θ besides.
+// θ as features, with B⁰ = ∂features/∂θ where there are derivatives; of two points, their middle
+// and half their difference.
 template <class Parts, class B>
 inline void place_theta(const float* theta, float* t) noexcept {
-  constexpr int dim = Parts::theta_dim, values = B::tangents ? 1 : B::columns;
-  for (int c = 0; c < B::columns; ++c) {
-    for (int j = 0; j < dim; ++j) {
-      float* to = t + B::at(j, c, dim);
-      for (int l = 0; l < B::lanes; ++l) {
-        if (c < values) {
-          const float value = theta[(c * dim + j) * B::lanes + l];
-          to[l] = (value - Parts::theta_centre[j]) / Parts::theta_scale[j];
-        } else {
-          to[l] = j == c - 1 ? 1.0f / Parts::theta_scale[j] : 0.0f;
-        }
+  constexpr int dim = Parts::theta_dim, lanes = B::lanes;
+  for (int j = 0; j < dim; ++j) {
+    float* value = t + B::at(j, 0, dim);
+    for (int l = 0; l < lanes; ++l) {
+      value[l] = (theta[j * lanes + l] - Parts::theta_centre[j]) / Parts::theta_scale[j];
+    }
+    if constexpr (B::difference) {
+      const float* other = theta + (dim + j) * lanes;
+      float* half = t + B::at(j, 1, dim);
+      for (int l = 0; l < lanes; ++l) {
+        const float first = value[l];
+        const float second = (other[l] - Parts::theta_centre[j]) / Parts::theta_scale[j];
+        value[l] = 0.5f * (first + second);
+        half[l] = 0.5f * (first - second);
+      }
+    } else {
+      for (int c = 1; c < B::columns; ++c) {
+        set_row<lanes>(t + B::at(j, c, dim), j == c - 1 ? 1.0f / Parts::theta_scale[j] : 0.0f);
       }
     }
   }
@@ -51,12 +59,12 @@ inline void for_blocks(std::size_t n, const Evaluate& evaluate) noexcept {
   for (; first < n; ++first) evaluate(first, 1, std::integral_constant<int, 1>());
 }
 
-// ---- Potentials at several θ (columns), or with their derivatives. ----
+// ---- Potentials at one θ, or at one and with derivatives, or differences between two θ. ----
 
-template <class Parts, int Points, bool Tangents>
+template <class Parts, int Points, int Columns>
 struct Members {
   using Network = typename Parts::Network;
-  static constexpr int dim = Parts::theta_dim, columns = Tangents ? 1 + dim : Points;
+  static constexpr int dim = Parts::theta_dim, columns = Columns;
   static constexpr int part = Network::part * columns;
   // What the members make of one θ is kept for all events where it takes little memory.
   static constexpr bool keeps = Parts::members * part <= 16384;
@@ -71,7 +79,7 @@ struct Members {
   }
 
   static void embed(const float* raw, float* kept) noexcept {
-    using B = Block<1, columns, Tangents>;
+    using B = Block<1, columns, Points == 2>;
     float t[dim * B::rows];
     place_theta<Parts, B>(raw, t);
     for (int m = 0; m < Parts::members; ++m) {
@@ -79,11 +87,11 @@ struct Members {
     }
   }
 
-  // The sum over members, as (column, lane); of two points, their difference as the first column.
+  // The mean over members, as (column, lane).
   template <int N, class X>
-  static void sum(const X* x, int count, const float* raw, const float* kept,
-                  float* total) noexcept {
-    using B = Block<N, columns, Tangents>;
+  static void average(const X* x, int count, const float* raw, const float* kept,
+                      float* total) noexcept {
+    using B = Block<N, columns, Points == 2>;
     float observed[Parts::x_dim * N];
     alignas(64) float u[Parts::XFeatures::out * N];
     load_rows<N, Parts::x_dim>(x, Parts::x_dim, count, observed);
@@ -101,11 +109,7 @@ struct Members {
         spread<B, Network::part>(kept + m * part, z);
       }
       Network::template join<B>(w, u, z, value);
-      if constexpr (Points == 2) {
-        for (int l = 0; l < N; ++l) total[l] += value[l] - value[N + l];
-      } else {
-        for (int k = 0; k < B::rows; ++k) total[k] += value[k];
-      }
+      for (int k = 0; k < B::rows; ++k) total[k] += value[k];
     }
     for (int k = 0; k < B::rows; ++k) total[k] /= static_cast<float>(Parts::members);
   }
@@ -128,7 +132,7 @@ struct Members {
       float raw[Points * dim * N];
       float total[columns * N];
       load<N>(rows, step, count, raw);
-      sum<N>(x + first * Parts::x_dim, count, raw, keep ? kept : nullptr, total);
+      average<N>(x + first * Parts::x_dim, count, raw, keep ? kept : nullptr, total);
       finish(total, raw, lanes, first, count);
     });
   }
@@ -169,7 +173,7 @@ struct PotentialFunctions {
   static void potential(const X* x, const T* theta, std::size_t n, Out* out,
                         std::size_t theta_step = theta_dim) noexcept {
     const T* const points[] = {theta};
-    Members<Parts, 1, false>::for_rows(
+    Members<Parts, 1, 1>::for_rows(
         x, points, n, theta_step,
         [&](float* total, const float* raw, auto lanes, std::size_t first, int count) {
           Parts::Centring::template subtract<decltype(lanes)::value>(raw, total, 1.0f);
@@ -181,7 +185,7 @@ struct PotentialFunctions {
   static void score(const X* x, const T* theta, std::size_t n, Out* out,
                     std::size_t theta_step = theta_dim) noexcept {
     const T* const points[] = {theta};
-    Members<Parts, 1, true>::for_rows(
+    Members<Parts, 1, 1 + Parts::theta_dim>::for_rows(
         x, points, n, theta_step,
         [&](float* total, const float* raw, auto lanes, std::size_t first, int count) {
           constexpr int N = decltype(lanes)::value;
@@ -194,13 +198,16 @@ struct PotentialFunctions {
   static void log_ratio(const X* x, const T* theta0, const T* theta1, std::size_t n, Out* out,
                         std::size_t theta_step = theta_dim) noexcept {
     const T* const points[] = {theta0, theta1};
-    Members<Parts, 2, false>::for_rows(
+    Members<Parts, 2, 2>::for_rows(
         x, points, n, theta_step,
         [&](float* total, const float* raw, auto lanes, std::size_t first, int count) {
           constexpr int N = decltype(lanes)::value;
-          Parts::Centring::template subtract<N>(raw, total, 1.0f);
-          Parts::Centring::template subtract<N>(raw + Parts::theta_dim * N, total, -1.0f);
-          for (int l = 0; l < count; ++l) out[first + to_size(l)] = static_cast<Out>(total[l]);
+          float centring[N] = {};
+          Parts::Centring::template subtract<N>(raw, centring, 1.0f);
+          Parts::Centring::template subtract<N>(raw + Parts::theta_dim * N, centring, -1.0f);
+          for (int l = 0; l < count; ++l) {
+            out[first + to_size(l)] = static_cast<Out>(2.0f * total[N + l] + centring[l]);
+          }
         });
   }
 };
@@ -210,7 +217,7 @@ template <class Parts, int Points, int N, class X, class T>
 inline void apply_direct(const X* x, const T* const (&theta)[Points], std::size_t step, int count,
                          float* total) noexcept {
   using Network = typename Parts::Network;
-  using B = Block<N, 1, false>;
+  using B = Block<N, 1>;
   constexpr int dim = Parts::theta_dim, features = Parts::XFeatures::out;
   float observed[Parts::x_dim * N];
   alignas(64) float inputs[Network::in * N];

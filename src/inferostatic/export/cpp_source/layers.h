@@ -1,11 +1,14 @@
 // ---- Layers. They act on a block: some columns for each of some events, the lanes. ----
 
-// Columns are values at several θ, or a value and its derivatives by every parameter (Appendix B).
+// The first column is a value. After it come its derivatives by every parameter (Appendix B); or
+// the two are the middle and half the difference between two θ, so that a difference rounds like
+// itself, and not like the two large numbers it is made of.
 // Many lanes stand innermost, (units, columns, lanes); of one event the units do, (columns, units).
-template <int Events, int Columns, bool Tangents>
+template <int Events, int Columns, bool Difference = false>
 struct Block {
+  static_assert(!Difference || Columns == 2, "a middle and half a difference");
   static constexpr int lanes = Events, columns = Columns, rows = Events * Columns;
-  static constexpr bool tangents = Tangents;
+  static constexpr bool difference = Difference;
   static constexpr int at(int unit, int column, int units) noexcept {
     return Events == 1 ? column * units + unit : (unit * Columns + column) * Events;
   }
@@ -111,17 +114,16 @@ inline void add_product(float* to, const float* a, const float* b) noexcept {
   for (int k = full; k < Count; ++k) to[k] += a[k] * b[k];
 }
 
-// The bias where values are, and 0 where derivatives are.
+// The bias where the value is, and 0 elsewhere.
 template <class B, int Units>
 inline void start(const float* bias, float* z) noexcept {
   for (int c = 0; c < B::columns; ++c) {
-    const bool value = !B::tangents || c == 0;
     if constexpr (B::lanes == 1) {
       set_row<Units>(z + c * Units, 0.0f);
-      if (value) std::memcpy(z + c * Units, bias, Units * sizeof(float));
+      if (c == 0) std::memcpy(z + c * Units, bias, Units * sizeof(float));
     } else {
       for (int u = 0; u < Units; ++u) {
-        set_row<B::lanes>(z + B::at(u, c, Units), value ? bias[u] : 0.0f);
+        set_row<B::lanes>(z + B::at(u, c, Units), c == 0 ? bias[u] : 0.0f);
       }
     }
   }
@@ -129,13 +131,10 @@ inline void start(const float* bias, float* z) noexcept {
 
 template <class B, int Units>
 inline void add_bias(const float* bias, float* z) noexcept {
-  constexpr int values = B::tangents ? 1 : B::columns;
-  for (int c = 0; c < values; ++c) {
-    if constexpr (B::lanes == 1) {
-      add_row<Units>(z + c * Units, bias);
-    } else {
-      for (int u = 0; u < Units; ++u) add_number<B::lanes>(z + B::at(u, c, Units), bias[u]);
-    }
+  if constexpr (B::lanes == 1) {
+    add_row<Units>(z, bias);
+  } else {
+    for (int u = 0; u < Units; ++u) add_number<B::lanes>(z + B::at(u, 0, Units), bias[u]);
   }
 }
 
@@ -165,16 +164,45 @@ inline void activate_columns(const float* z, float* a) noexcept {
   }
 }
 
-// a = σ(z); derivatives are multiplied by σ'(z).
+// The middle and half the difference of σ(z + h) and σ(z - h), of columns of so many numbers.
+template <class Activation>
+inline void activate_pair(Lanes middle, Lanes half, float* a, float* b) noexcept {
+  const Lanes above = Activation::at(middle + half).value;
+  const Lanes below = Activation::at(middle - half).value;
+  store(a, 0.5f * (above + below));
+  store(b, 0.5f * (above - below));
+}
+
+template <class Activation, int Count>
+inline void activate_pairs(const float* z, float* a) noexcept {
+  constexpr int full = Count / width * width, rest = Count - full;
+  for (int k = 0; k < full; k += width) {
+    activate_pair<Activation>(load(z + k), load(z + Count + k), a + k, a + Count + k);
+  }
+  if constexpr (rest > 0) {
+    float middle[width] = {}, half[width] = {};
+    std::memcpy(middle, z + full, rest * sizeof(float));
+    std::memcpy(half, z + Count + full, rest * sizeof(float));
+    activate_pair<Activation>(load(middle), load(half), middle, half);
+    std::memcpy(a + full, middle, rest * sizeof(float));
+    std::memcpy(a + Count + full, half, rest * sizeof(float));
+  }
+}
+
+// a = σ(z); derivatives are multiplied by σ'(z), differences are those of σ.
 template <class Activation, class B, int Units>
 inline void activate(const float* z, float* a) noexcept {
-  if constexpr (!B::tangents) {
+  // Of one event the units of a column stand side by side, otherwise the events.
+  constexpr int count = B::lanes == 1 ? Units : B::lanes;
+  if constexpr (B::columns == 1) {
     activate_columns<Activation, Units * B::rows, 1>(z, a);
-  } else if constexpr (B::lanes == 1) {
-    activate_columns<Activation, Units, B::columns>(z, a);
   } else {
-    for (int u = 0; u < Units; ++u) {
-      activate_columns<Activation, B::lanes, B::columns>(z + u * B::rows, a + u * B::rows);
+    for (int k = 0; k < Units * B::rows; k += count * B::columns) {
+      if constexpr (B::difference) {
+        activate_pairs<Activation, count>(z + k, a + k);
+      } else {
+        activate_columns<Activation, count, B::columns>(z + k, a + k);
+      }
     }
   }
 }

@@ -96,18 +96,13 @@ struct Joint {
   }
   template <class B>
   static void join(const float* w, const float* x, float* z, float* result) noexcept {
-    using One = Block<B::lanes, 1, false>;
+    using One = Block<B::lanes, 1>;
     alignas(64) float of_x[part * B::lanes] = {};
     multiply<One, X, part>(w, x, of_x);
-    constexpr int values = B::tangents ? 1 : B::columns;
-    for (int c = 0; c < values; ++c) {
-      if constexpr (B::lanes == 1) {
-        add_row<part>(z + c * part, of_x);
-      } else {
-        for (int u = 0; u < part; ++u) {
-          add_row<B::lanes>(z + B::at(u, c, part), of_x + u * B::lanes);
-        }
-      }
+    if constexpr (B::lanes == 1) {
+      add_row<part>(z, of_x);
+    } else {
+      for (int u = 0; u < part; ++u) add_row<B::lanes>(z + B::at(u, 0, part), of_x + u * B::lanes);
     }
     Network::template after_first<B>(w + (Network::in + 1) * part, z, result);
   }
@@ -125,7 +120,7 @@ struct TwoTower {
   }
   template <class B>
   static void join(const float* w, const float* x, float* g, float* result) noexcept {
-    using One = Block<B::lanes, 1, false>;
+    using One = Block<B::lanes, 1>;
     alignas(64) float f[products * B::lanes];
     apply<XTower, One>(w, x, f);
     const float root = std::sqrt(static_cast<float>(products));
@@ -153,7 +148,7 @@ struct ParticleSet {
   template <class B>
   static void join(const float* w, const float* x, float* z, float* result) noexcept {
     constexpr int lanes = B::lanes;
-    using One = Block<lanes, 1, false>;
+    using One = Block<lanes, 1>;
     alignas(64) float s[summary * lanes] = {};
     alignas(64) float embedded[pooled * lanes];
     float number[lanes] = {};
