@@ -523,6 +523,8 @@ def measure(log: Log, options: argparse.Namespace) -> None:
 def main() -> int:
     """Measure what is missing; the exit status tells whether all goals are met."""
     options = read_arguments()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         out = Path(temporary) / "quick.json" if options.quick else options.out
         if options.folder is None or options.quick:
