@@ -472,7 +472,7 @@ def read_arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--compared", type=int, default=1_000_000, help="events of timed epochs")
     parser.add_argument("--repeats", type=int, default=3, help="of timed epochs")
     parser.add_argument(
-        "--limited-rows", type=int, default=20_000_000, help="events in a store ..."
+        "--limited-rows", type=int, default=38_100_000, help="events in a store ..."
     )
     parser.add_argument("--allowed", type=float, help="... of ten times so many megabytes")
     parser.add_argument("--folder", type=Path, help="of the store (default: a temporary one)")
