@@ -8,7 +8,12 @@ import pytest
 
 import inferostatic as ist
 from inferostatic.learning.dataset.build import build_dataset
-from inferostatic.learning.training.members import LearningProblem, run_in_threads
+from inferostatic.learning.training.members import (
+    LearningProblem,
+    MemberSetting,
+    run_in_threads,
+    train_side_by_side,
+)
 
 PRIOR = ist.Uniform([-1.0], [1.0])
 #: Too large to be stacked, so each member has a thread.
@@ -48,6 +53,21 @@ def test_members_are_the_same_in_threads_and_one_after_another(
     assert not np.array_equal(one[0], one[1])
     fewer: Any = ist.fit(events, network=NETWORK, training=training, members=2, seed=1)
     np.testing.assert_array_equal(np.asarray(fewer.model.network.layers[1].weight), one[:2])
+
+
+def test_each_architecture_gets_its_own_networks_in_order(problem: LearningProblem) -> None:
+    """One that is stacked and one with a thread for each network: as if each were alone."""
+    small: Any = ist.Potential(ist.MLP((4,), output_bias=False), ist.Raw())
+    settings = [MemberSetting(ist.Raw(), decay) for decay in (0.0, 1.0)]
+    groups: Any = [(NETWORK, settings), (small, settings[:1])]
+    training: Any = ist.Training(epochs=1, batch_size=64, weight_decay=0.0, progress_bar=False)
+    found: Any = train_side_by_side(problem, groups, training, title="both")
+    assert [[len(one.model.network.layers) for one in group] for group in found] == [[3, 3], [2]]
+    for group, trained in zip(groups, found, strict=True):
+        (alone,) = train_side_by_side(problem, [group], training, title="alone")
+        for one, two in zip(trained, alone, strict=True):
+            np.testing.assert_array_equal(one.event_losses, two.event_losses)
+    assert not np.array_equal(found[0][0].event_losses, found[0][1].event_losses)
 
 
 def test_results_come_in_order(problem: LearningProblem) -> None:
