@@ -88,7 +88,7 @@ def _skip_without_extra() -> Generator[None, object, object]:
     """Skip a test that needs an extra which is not installed, with what the library says of it."""
     try:
         return (yield)
-    except Exception as error:
+    except (Exception, pytest.fail.Exception) as error:
         missing = optional.find_missing(error)
         if missing is None:
             raise
@@ -100,8 +100,9 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
     return (yield from _skip_without_extra())
 
 
+# Not the set-up of a fixture: what one raised is raised again for every test that uses it.
 @pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup() -> Generator[None, object, object]:
+def pytest_runtest_setup() -> Generator[None, object, object]:
     return (yield from _skip_without_extra())
 
 

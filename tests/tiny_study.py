@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from inferostatic.app.cli import app
@@ -56,6 +57,7 @@ events = 30
 
 
 def write_study(folder: Path, text: str = STUDY, simulator: str = SIMULATOR) -> Path:
+    pytest.importorskip("iminuit", reason="the study maximises a likelihood")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.toml").write_text(text, encoding="utf-8")
     (folder / "simulator_of_a_study.py").write_text(simulator)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.learning.defaults import weight_decay
+from inferostatic.learning.defaults import choose, weight_decay
 from inferostatic.learning.defaults.trials import (
     Trials,
     describe_choice,
@@ -287,3 +287,28 @@ def test_a_shallow_network_is_kept_where_depth_gains_nothing(
     assert fitted.history.choices[1].startswith("depth: 2 blocks; ")
     given = ist.fit(plain, training=training, network=ist.Residual(), members=1, seed=1)
     assert not any(choice.startswith("depth") for choice in given.history.choices)
+
+
+@pytest.mark.slow
+def test_a_longer_trial_decides_where_the_deep_network_only_learns_faster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferostatic.learning.defaults.depth.FEWEST_EVENTS", 500)
+    first = choose.choose_features
+
+    def favour_depth(*given: Any) -> Any:
+        choice = first(*given)
+        shallow, _ = choice.event_losses
+        return dataclasses.replace(choice, event_losses=np.stack([shallow, shallow - 1]))
+
+    monkeypatch.setattr(choose, "choose_features", favour_depth)
+    training = ist.Training(epochs=8, batch_size=200, choose=True, progress_bar=False)
+    plain = ist.simulate(
+        lambda theta, rng: theta + rng.standard_normal(theta.shape), PRIOR, 1000, seed=1
+    )
+    fitted: Any = ist.fit(plain, training=training, members=1, seed=1)
+    _, short, long, _ = fitted.history.choices
+    assert short.startswith("depth: 6 blocks; ")
+    assert long.startswith("depth: 2 blocks; ")
+    assert "(900 events, 2 epochs each, " in long
+    assert fitted.architecture.network.blocks == 2

@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from ..archive import package_versions, write_archive
 from ..chunks import FEWEST_ROWS, MOST_POINTS, bytes_allowed, padded, power_of_two, rows_within
+from ..compilation import compile_untried
 from ..files import require_file
 from ..inputs import (
     Input,
@@ -339,7 +340,7 @@ class AbstractEstimator(AbstractSummarised):
         parts = []
         for start in range(0, count, rows):
             chunk = [padded(array[start : start + rows], rows) for array in arrays]
-            values = np.asarray(evaluate(question, over, self.model, *chunk))
+            values = np.asarray(compile_untried(evaluate)(question, over, self.model, *chunk))
             parts.append(values[: count - start])
         return np.concatenate(parts).astype(np.float64)
 

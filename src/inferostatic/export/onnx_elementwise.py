@@ -166,6 +166,12 @@ def _square(graph: Graph, inputs: list[Value], _: dict[str, Any]) -> Value:
     return graph.elementwise("Mul", inputs[0], inputs[0])
 
 
+def _one_minus_square(graph: Graph, inputs: list[Value], _: dict[str, Any]) -> Value:
+    """As JAX 0.11 writes the slope of tanh."""
+    x, one = inputs[0], number(1, inputs[0])
+    return graph.elementwise("Sub", one, graph.elementwise("Mul", x, x))
+
+
 def _integer_power(graph: Graph, inputs: list[Value], options: dict[str, Any]) -> Value:
     """By multiplications, which are exact to rounding for negative numbers too."""
     x, power = inputs[0], int(options["y"])
@@ -250,6 +256,7 @@ RULES: dict[str, Rule] = (
         "rsqrt": _rsqrt,
         "select_n": _select,
         "sign": _sign,
+        "one_minus_square": _one_minus_square,
         "square": _square,
     }
 )

@@ -71,10 +71,14 @@ def noisy(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def test_every_task_is_run_once_and_the_workers_stay(pool: ist.ProcessPool) -> None:
     assert dict(pool.run(square, range(50))) == {i: i**2 for i in range(50)}
-    first = set(dict(pool.run(pid, range(20))).values())
+    first: set[int] = set()
+    # One worker may be done with all of them before the other has started.
+    until = time.monotonic() + 60
+    while len(first) < 2 and time.monotonic() < until:
+        first |= set(dict(pool.run(pid, range(20))).values())
     assert os.getpid() not in first
     assert len(first) == 2
-    assert set(dict(pool.run(pid, range(20))).values()) == first
+    assert set(dict(pool.run(pid, range(20))).values()) <= first
 
 
 def test_functions_of_a_script_can_be_sent(pool: ist.ProcessPool) -> None:

@@ -1,6 +1,5 @@
 """A store holds what a simulation in memory gives, however it was made."""
 
-import importlib
 import json
 import pickle
 from pathlib import Path
@@ -229,7 +228,7 @@ def test_other_tools_read_the_same_files(tmp_path: Path):
 
 @pytest.mark.parametrize("tool", ["polars", "duckdb"])
 def test_more_tools_read_the_same_files(tmp_path: Path, tool: str):
-    package = importlib.import_module(tool)
+    package = pytest.importorskip(tool)
     memory = ist.simulate(named, PRIOR, 1200, seed=4)
     ist.simulate(named, PRIOR, 1200, store=ist.Store(tmp_path, events_per_part=400), seed=4)
     pattern = str(tmp_path / "parts" / "*.parquet")

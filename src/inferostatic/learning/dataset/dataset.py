@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ...estimator.history import Region
+from ...host import on_host
 from ...inputs import row_slices
 from ...memory_map import read_rows, require_whole
 from ...models.architecture import AbstractArchitecture, Shapes
@@ -186,10 +187,11 @@ def compute_features(maps: Sequence[AbstractFeatureMap], x: np.ndarray) -> Array
 def _features(map_: AbstractFeatureMap, x: np.ndarray) -> Array:
     if isinstance(map_, IdentityMap):
         return jnp.asarray(x, jnp.float32)
-    parts = [
-        np.asarray(_apply(map_, jnp.asarray(x[start : start + FEATURE_CHUNK], jnp.float32)))
-        for start in range(0, len(x), FEATURE_CHUNK)
-    ]
+    with on_host():
+        parts = [
+            np.asarray(_apply(map_, jnp.asarray(x[start : start + FEATURE_CHUNK], jnp.float32)))
+            for start in range(0, len(x), FEATURE_CHUNK)
+        ]
     return jnp.asarray(np.concatenate(parts))
 
 

@@ -85,7 +85,10 @@ class MemoryDataset(AbstractDataset):
 
     def subset(self, index: np.ndarray) -> "MemoryDataset":
         """Some of the events."""
-        records, rows = jax.tree.map(lambda leaf: leaf[index], (self.records, self.rows))
+        # By NumPy, which compiles nothing.
+        records, rows = jax.tree.map(
+            lambda leaf: jnp.asarray(np.asarray(leaf)[index]), (self.records, self.rows)
+        )
         x, weight = self.x[index], self.weight[index]
         return dataclasses.replace(self, x=x, weight=weight, rows=rows, records=records)
 

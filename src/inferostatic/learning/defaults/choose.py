@@ -141,10 +141,11 @@ def choose_defaults(
         deep = deepen(architecture, trials.events) if open_network else None
         choice = choose_features(trials, architecture, deep)
         reasons.append(choice.reason)
-        if deep is not None:
-            architecture, reason = choose_depth(architecture, deep, choice.event_losses)
-            reasons.append(reason)
         architecture = dataclasses.replace(architecture, x_features=choice.features)
+        if deep is not None:
+            deep = dataclasses.replace(deep, x_features=choice.features)
+            architecture, why = choose_depth(trials, architecture, deep, choice.event_losses)
+            reasons += why
     if not open_.decay:
         return Defaults(architecture, complete, tuple(reasons), missing=wanted)
     if on_all:

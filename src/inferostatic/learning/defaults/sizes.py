@@ -26,6 +26,10 @@ LONGEST_EFFORT = 4.0
 STEPS = 2000
 #: Power of the number of events by which steps grow.
 STEPS_POWER = 0.4
+#: Events from which they grow more slowly: a third less time costs little there.
+MANY_EVENTS = 30_000
+#: Power from there on.
+MANY_POWER = 0.3
 #: Events in a batch at 1,000 events.
 BATCH = 64
 #: Events in a batch, at least: smaller ones cost as much time.
@@ -59,7 +63,8 @@ def set_length(training: Training, events: int, training_events: int) -> Trainin
         batch = round(BATCH * 2.0 ** round(math.log10(max(events, 1) / 1000)))
         batch = min(max(batch, SMALLEST_BATCH), LARGEST_BATCH)
     if epochs is None:
-        steps = STEPS * (max(events, 1) / 1000) ** STEPS_POWER
+        few, many = min(max(events, 1), MANY_EVENTS), max(events, MANY_EVENTS)
+        steps = STEPS * (few / 1000) ** STEPS_POWER * (many / MANY_EVENTS) ** MANY_POWER
         most = 1.0 if events <= FEW_EVENTS else LONGEST_EFFORT
         steps *= math.sqrt(min(training.effort, most))
         epochs = max(1, round(steps / math.ceil(training_events / batch)))

@@ -17,6 +17,7 @@ from jaxtyping import Array
 from ...checkpoint import NotSaved
 from ...cores import count_cores
 from ...estimator.history import History
+from ...host import on_host, to_device
 from ...models.architecture import AbstractArchitecture, Shapes
 from ...models.features.feature_map import AbstractFeatureMap, IdentityMap
 from ...models.features.features import AbstractFeatures
@@ -168,7 +169,7 @@ def _take_member(
         validation_loss=result.history.validation_loss[:, one],
         best_epoch=result.history.best_epoch[one],
     )
-    model = insert_weights(own, result.weights[one])
+    model = insert_weights(own, np.asarray(result.weights)[one])
     return TrainedModel(model, shapes, history, result.event_losses[one])
 
 
@@ -257,25 +258,31 @@ def draw_weights(
     architecture: AbstractArchitecture, shapes: Shapes, keys: Sequence[Array] | Array
 ) -> tuple[AbstractModel, Array]:
     """A model of one member as a template, and initial weights, one row for each key."""
-    built = [architecture.build(shapes, key=key) for key in keys]
-    parts = [eqx.filter(model.network, eqx.is_inexact_array) for model in built]
-    return built[0], jnp.stack([ravel_pytree(part)[0] for part in parts])
+    with on_host():
+        built = [architecture.build(shapes, key=key) for key in keys]
+        parts = [eqx.filter(model.network, eqx.is_inexact_array) for model in built]
+        weights = jnp.stack([ravel_pytree(part)[0] for part in parts])
+    return to_device(built[0]), to_device(weights)
 
 
 def extract_weights(model: AbstractModel) -> tuple[AbstractModel, Array]:
     """The same of a model of several members, whose arrays have an axis of members in front."""
     # The first member as it is: a new build could differ in arrays that are not trained.
-    first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, model.network)
-    networks = eqx.filter(model.network, eqx.is_inexact_array)
-    return with_network(model, first), jax.vmap(lambda n: ravel_pytree(n)[0])(networks)
+    with on_host():
+        network = jax.tree.map(lambda a: np.asarray(a) if eqx.is_array(a) else a, model.network)
+        first = jax.tree.map(lambda a: jnp.asarray(a[0]) if eqx.is_array(a) else a, network)
+        rows = jax.vmap(lambda n: ravel_pytree(n)[0])(eqx.filter(network, eqx.is_inexact_array))
+    return with_network(model, to_device(first)), to_device(rows)
 
 
-def insert_weights(template: AbstractModel, weights: Array) -> AbstractModel:
+def insert_weights(template: AbstractModel, weights: Array | np.ndarray) -> AbstractModel:
     """The template with the members' weights stacked."""
     arrays, static = eqx.partition(template.network, eqx.is_inexact_array)
     # Arrays that are not trained, such as integer buffers, are repeated for every member.
     static = jax.tree.map(
         lambda leaf: jnp.stack([leaf] * len(weights)) if eqx.is_array(leaf) else leaf, static
     )
-    stacked = jax.vmap(ravel_pytree(arrays)[1])(weights)
-    return with_network(template, eqx.combine(stacked, static))
+    with on_host():
+        arrays = jax.tree.map(np.asarray, arrays)
+        stacked = jax.vmap(ravel_pytree(arrays)[1])(np.asarray(weights))
+    return with_network(template, eqx.combine(to_device(stacked), static))

@@ -16,7 +16,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ...compilation import compile_with_options
+from ...compilation import NOTHING, UNTRIED, compile_with_options
 from ...models.members import with_network
 from ...models.potential import AbstractModel
 from ...supervision.supervision import ThetaDistribution
@@ -155,15 +155,19 @@ SMALL_MATRIX = 512
 _LARGE = {"xla_backend_optimization_level": 1}
 
 
+#: Steps from which it pays to try out kernels on a GPU.
+MANY_STEPS = 5_000
+
+
 @functools.cache
-def compile_with(function: Any, *, small: bool = False) -> Any:  # noqa: ANN401
-    """The function compiled with the options that suit the size of its matrices on a CPU."""
-    return compile_with_options(function, _SMALL if small else _LARGE)
+def compile_with(function: Any, *, small: bool = False, long: bool = False) -> Any:  # noqa: ANN401
+    """The function compiled for matrices of its size, and for the time that it will run."""
+    return compile_with_options(function, _SMALL if small else _LARGE, NOTHING if long else UNTRIED)
 
 
-def compile_steps(job: Job) -> Any:  # noqa: ANN401
-    """`_run_steps`, compiled in the way that suits the size of the network."""
-    return compile_with(_run_steps, small=is_small(job.model))
+def compile_steps(job: Job, steps: int) -> Any:  # noqa: ANN401
+    """`_run_steps`, compiled in the way that suits the network and the length of its training."""
+    return compile_with(_run_steps, small=is_small(job.model), long=steps >= MANY_STEPS)
 
 
 def is_small(model: AbstractModel) -> bool:

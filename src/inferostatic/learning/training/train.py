@@ -132,7 +132,8 @@ def _train_epoch(
 ) -> tuple[State, np.ndarray]:
     """One pass over the training events in a fresh order; the mean loss of each member."""
     key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
-    run_steps = compile_steps(task.job)
+    steps = count_steps(task.training, len(task.split.train))
+    run_steps = compile_steps(task.job, steps)
     losses = []
     with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
         for number, piece in enumerate(pieces):
