@@ -270,7 +270,7 @@ def run_efforts(options: argparse.Namespace) -> None:
     """From a quick look to the most thorough fit, without and with kept programs."""
     toys = [toy for toy in chosen_toys(options) if toy in PEER_TOYS]
     commit = commit_of(ROOT)
-    efforts = {f"effort {effort:g}": effort for effort in EFFORTS}
+    efforts = {f"effort {effort:g}": effort for effort in options.efforts}
     cells = [
         cell
         for version in efforts
@@ -508,6 +508,7 @@ def read_arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--version", help="name of what is measured; default after, or before")
     parser.add_argument("--only", help="only toys whose name contains this")
     parser.add_argument("--events", type=int, nargs="+", help="only these numbers of events")
+    parser.add_argument("--efforts", type=float, nargs="+", default=EFFORTS, help="of efforts")
     parser.add_argument("--seeds", type=int, default=3, help="fits of each kind")
     parser.add_argument("--rounds", type=int, default=3, help="of timings")
     parser.add_argument("--processes", type=int, default=1, help="fits at a time")
