@@ -118,6 +118,29 @@ def test_the_better_decay_and_its_neighbour_are_the_ensemble(
     assert all(np.abs(first - other).max() > 0.01 for other in others)
 
 
+@pytest.mark.parametrize(("sharp", "taken"), [(1e9, 2.3), (-1e9, 0.15)])
+def test_a_quick_look_takes_the_better_of_two_decays(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch, sharp: float, taken: float
+) -> None:
+    monkeypatch.setattr(weight_decay, "SHARP", sharp)
+    quick = ist.Training(effort=0.002, progress_bar=False)
+    fitted: Any = ist.fit(events, network=NETWORK, training=quick, seed=1)
+    (choice,) = fitted.history.choices
+    assert choice.startswith(f"weight decay: shrinking by e^{taken:g};")
+    expected = set_shrink(fitted.training, taken, len(events) * 9 // 10).weight_decay
+    assert fitted.training.weight_decay == pytest.approx(expected)
+    assert fitted.members == 1
+    # Others are trained alike, from other weights.
+    three: Any = ist.fit(events, network=NETWORK, training=quick, members=3, seed=1)
+    assert three.members == 3
+    first, *others = np.asarray(three.model.network.layers[1].weight)
+    np.testing.assert_array_equal(first, fitted.model.network.layers[1].weight[0])
+    assert all(np.abs(first - other).max() > 0.01 for other in others)
+    for given in ({"weight_decay": 0.01}, {"choose": False}, {"epochs": 2}):
+        plain = dataclasses.replace(quick, **given)
+        assert ist.fit(events, network=NETWORK, training=plain, seed=1).history.choices == ()
+
+
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 3,000 events were many."""

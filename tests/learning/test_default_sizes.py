@@ -81,8 +81,13 @@ def test_effort_is_more_work() -> None:
     for events, longer in ((10_000, 1), (20_000, 2)):
         steps = [complete(events, ist.Training(effort=effort))[1] for effort in efforts]
         assert steps == sorted(steps)
-        assert steps[0] / steps[2] == pytest.approx(np.sqrt(0.1), rel=0.05)
+        assert steps[0] == pytest.approx(3000, rel=0.05)
         assert steps[4] / steps[2] == pytest.approx(longer, rel=0.05)
+    quick, whole = (complete(100_000, ist.Training(effort=effort))[1] for effort in (0.1, 1.0))
+    assert quick / whole == pytest.approx(np.sqrt(0.1), rel=0.05)
+    quick, whole = (complete(1000, ist.Training(effort=effort))[1] for effort in (0.1, 1.0))
+    assert quick == whole
+    assert complete(20_000, ist.Training(effort=0.01))[1] < 1000
     for events, tried, expected in ((10_000, True, 6), (10_000, False, 6), (20_000, True, 3)):
         members = [choose_members(ist.Training(effort=e), events, tried=tried) for e in efforts]
         assert members == sorted(members)

@@ -126,7 +126,9 @@ def test_the_joint_density_is_that_of_the_written_model(case: Case) -> None:
         found = [np.asarray(log_prob(*map(jnp.asarray, (x, z, point)))) for point in (theta, other)]
     wanted = [exact(x, z, point) for point in (theta, other)]
     np.testing.assert_allclose(found[1] - found[0], wanted[1] - wanted[0], atol=1e-10)
-    np.testing.assert_allclose(found, wanted, atol=1e-10)
+    # Factorials of counts, which do not depend on θ, are single precision with JAX 0.11: there
+    # gammaln of a 32-bit integer is.
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_latent_variables_are_drawn_from_the_joint_density(case: Case) -> None:

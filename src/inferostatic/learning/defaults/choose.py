@@ -13,6 +13,7 @@ from .sizes import PAIR, choose_members, set_length
 from .trials import (
     Trials,
     count_tried,
+    makes_a_quick_trial,
     makes_trials,
     plan_trials,
     shorten,
@@ -26,6 +27,7 @@ from .weight_decay import (
     set_shrink,
     set_untried_decay,
     train_all_decays,
+    train_two_decays,
 )
 from .weight_decay import PART as DECAY_PART
 
@@ -91,6 +93,8 @@ def count_planned_steps(
     whole = count_steps(complete_training(training, len(dataset), count), count)
     open_ = _find_open(problem, architecture, training)
     wanted = _count_members(training, members, len(dataset), open_)
+    if makes_a_quick_trial(problem, training):
+        return (wanted + 1) * whole
     if not open_.any:
         return wanted * whole
     part, to_the_end = count_tried(problem), tries_to_the_end(dataset)
@@ -130,6 +134,12 @@ def choose_defaults(
     complete = complete_training(training, len(problem.dataset), len(split.train))
     open_ = _find_open(problem, architecture, training)
     wanted = _count_members(training, members, len(problem.dataset), open_)
+    if makes_a_quick_trial(problem, training):
+        quick = train_two_decays(Trials(problem, complete, to_the_end=True), architecture)
+        chosen = dataclasses.replace(complete, weight_decay=quick.decay)
+        return Defaults(
+            architecture, chosen, (quick.reason,), quick.ready, missing=wanted - 1, begun=1
+        )
     if not open_.any:
         return Defaults(architecture, complete, missing=wanted)
     part, on_all = plan_trials(problem)

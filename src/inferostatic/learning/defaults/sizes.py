@@ -30,6 +30,10 @@ STEPS_POWER = 0.4
 MANY_EVENTS = 30_000
 #: Power from there on.
 MANY_POWER = 0.3
+#: Effort of a quick look.
+QUICK_EFFORT = 0.1
+#: Its steps, if the whole training has as many: with fewer, sharp modes are not found.
+QUICK_STEPS = 3000
 #: Events in a batch at 1,000 events.
 BATCH = 64
 #: Events in a batch, at least: smaller ones cost as much time.
@@ -66,6 +70,7 @@ def set_length(training: Training, events: int, training_events: int) -> Trainin
         few, many = min(max(events, 1), MANY_EVENTS), max(events, MANY_EVENTS)
         steps = STEPS * (few / 1000) ** STEPS_POWER * (many / MANY_EVENTS) ** MANY_POWER
         most = 1.0 if events <= FEW_EVENTS else LONGEST_EFFORT
-        steps *= math.sqrt(min(training.effort, most))
+        least = min(steps, QUICK_STEPS * min(training.effort / QUICK_EFFORT, 1.0))
+        steps = max(steps * math.sqrt(min(training.effort, most)), least)
         epochs = max(1, round(steps / math.ceil(training_events / batch)))
     return dataclasses.replace(training, batch_size=batch, epochs=epochs)

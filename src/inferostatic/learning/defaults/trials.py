@@ -26,7 +26,7 @@ TRY_ON = 30_000
 FEWEST_VALIDATION_EVENTS = 20
 #: Standard errors by which a candidate must be better to displace one that is preferred.
 CLEARLY = 3.0
-#: Effort below which nothing is tried.
+#: Effort below which nothing is tried but two decays with few events.
 LEAST_EFFORT = 0.5
 
 
@@ -84,6 +84,13 @@ def wants_trials(training: Training) -> bool:
 def makes_trials(problem: LearningProblem, training: Training) -> bool:
     """Whether they are, with so many validation events."""
     return wants_trials(training) and len(problem.split.validation) >= FEWEST_VALIDATION_EVENTS
+
+
+def makes_a_quick_trial(problem: LearningProblem, training: Training) -> bool:
+    """Whether a fit of little effort has so few events that two decays are tried to the end."""
+    open_ = training.choose is None and training.epochs is None and training.weight_decay is None
+    quick = open_ and training.effort < LEAST_EFFORT and tries_to_the_end(problem.dataset)
+    return quick and len(problem.split.validation) >= FEWEST_VALIDATION_EVENTS
 
 
 def tries_all_events(dataset: AbstractDataset) -> bool:

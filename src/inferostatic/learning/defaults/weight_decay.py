@@ -105,8 +105,7 @@ def train_all_decays(
 
     shrinks = [PREFERRED, WEAKEST]
     tried = train(shrinks, 0)
-    preferred, weakest = (one.event_losses for one in tried)
-    better = 1 if is_clearly_better(weakest, preferred, SHARP).all() else 0
+    better = _find_better(*tried)
     neighbour = WEAKER if better == 1 else STRONGEST
     more = [neighbour] if alone else [neighbour, shrinks[better]]
     tried += train(more, len(shrinks))
@@ -128,6 +127,27 @@ def train_all_decays(
     reason = f"{reason} {describe_cost(trials, training, began)}"
     decay = _setting(trials, architecture, shrinks[chosen]).weight_decay
     return TriedDecays(decay, reason, ready)
+
+
+def train_two_decays(trials: Trials, architecture: AbstractArchitecture) -> TriedDecays:
+    """Train networks with the preferred and the weakest decay, and keep the better: a quick look.
+
+    Both begin alike, as those of an ensemble of which one is kept.
+    """
+    began, training, shrinks = time.perf_counter(), trials.training, (PREFERRED, WEAKEST)
+    settings = [_setting(trials, architecture, shrink) for shrink in shrinks]
+    (tried,) = trials.run([(architecture, settings)], training, "weight decay")
+    better = _find_better(*tried)
+    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
+    losses = np.concatenate([one.event_losses for one in tried])
+    reason = describe_choice("weight decay", names, losses, better)
+    reason = f"{reason} {describe_cost(trials, training, began)}"
+    return TriedDecays(settings[better].weight_decay, reason, tried[better])
+
+
+def _find_better(preferred: TrainedModel, weakest: TrainedModel) -> int:
+    """0 for the preferred decay, 1 where the weakest is clearly better."""
+    return int(is_clearly_better(weakest.event_losses, preferred.event_losses, SHARP).all())
 
 
 def choose_by_short_trials(

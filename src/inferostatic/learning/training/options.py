@@ -85,10 +85,11 @@ class Training:
     steps and larger batches.
 
     Attributes:
-        effort: how much work the defaults below may cost, 1 by default. 0.1 is a quick look: one
-            network, trained for a third of the time, and nothing is tried out. 4 trains six
-            networks where two are the default; with more than 15,000 events three, each for twice
-            the time.
+        effort: how much work the defaults below may cost, 1 by default. 0.1 is a quick look:
+            with up to 15,000 events the better of two networks, which differ in their weight decay;
+            with more one network, trained for a third of the time, and nothing is tried out. 4
+            trains six networks where two are the default; with more than 15,000 events three, each
+            for twice the time.
         epochs: passes over the training events.
         batch_size: events in one step.
         learning_rate: of Adam, at its peak.
