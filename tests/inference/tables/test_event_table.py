@@ -119,6 +119,33 @@ def test_too_low_a_degree_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("always")
+def test_wide_posteriors_of_three_parameters_are_tabulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of some hundred events, which bend: the degrees of narrow ones do not do."""
+
+    def sum_events(points: np.ndarray) -> np.ndarray:
+        return np.sum(np.cos(points) - points**2 / 2, axis=1)
+
+    far = np.full(3, np.inf)
+    problem = event_table.TableProblem(
+        sum_events,
+        lambda points: np.zeros(len(points)),
+        tabulated_target.DEPTH,
+        tabulated_target.MOST_NODES,
+    )
+    guess = event_table.Ellipsoid(np.zeros(3), 7 * np.eye(3), -far, far)
+    found = event_table.tabulate_sums(problem, guess)
+    assert found is not None
+    points = np.random.default_rng(1).normal(size=(500, 3))
+    with float64():
+        values = np.array([found.table(point) for point in jnp.asarray(points)])
+    errors = values - sum_events(points)
+    assert np.ptp(errors) < 4 * event_table.TOLERANCE
+    monkeypatch.setitem(event_table.DEGREES, 3, (4, 6, 8, 10, 12))
+    assert event_table.tabulate_sums(problem, guess) is None
+
+
 def test_a_kink_is_left_to_exact_sums() -> None:
     prior = ist.Uniform([-3.0], [3.0])
     kinked = exact_estimator(

@@ -38,7 +38,7 @@ from .weighted_draws import temper_weights, weighted_moments
 #: Depth below the maximum of the posterior that a table reaches.
 DEPTH = 25.0
 #: Most nodes of a table.
-MOST_NODES = 1500
+MOST_NODES = 3000
 #: A table may cost this part of what is planned without one.
 COST = 0.5
 #: Draws from the prior that show roughly where the posterior lives.
