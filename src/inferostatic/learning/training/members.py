@@ -284,5 +284,5 @@ def insert_weights(template: AbstractModel, weights: Array | np.ndarray) -> Abst
     )
     with on_host():
         arrays = jax.tree.map(np.asarray, arrays)
-        stacked = jax.vmap(ravel_pytree(arrays)[1])(np.asarray(weights))
+        stacked = jax.vmap(ravel_pytree(arrays)[1])(jnp.asarray(np.asarray(weights)))
     return with_network(template, eqx.combine(to_device(stacked), static))
