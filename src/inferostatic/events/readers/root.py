@@ -87,7 +87,13 @@ def _column(table: Any, branch: str) -> np.ndarray:  # noqa: ANN401
         raise ValueError(
             f"the tree has these branches, and {describe_missing(branch, table.keys())}."
         )
-    values = table[branch].array(library="np")
+    try:
+        values = table[branch].array(library="np")
+    except ValueError as error:
+        # So do some versions of uproot; others give an array of arrays.
+        if "RegularArray" not in str(error):
+            raise
+        values = np.empty(0, object)
     if values.dtype == object:
         raise ValueError(
             f"branch {branch!r} has a varying number of values for each event. Read such branches "
