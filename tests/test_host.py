@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.compilation import compile_untried
+from inferostatic.compilation import UNTRIED, compile_untried
 from inferostatic.host import on_host, to_device
 from inferostatic.learning.training.members import (
     derive_member_key,
@@ -80,3 +81,16 @@ def test_an_accelerator_alone_is_used_for_all(monkeypatch: pytest.MonkeyPatch) -
     with on_host():
         array = to_device(jax.numpy.ones(2))
     assert isinstance(array, jax.Array)
+
+
+def test_only_long_trainings_try_out_kernels(
+    as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del as_on_a_gpu
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr(eqx, "filter_jit", lambda _, **options: given.append(options))
+    monkeypatch.setattr("inferostatic.compilation._accepts", lambda _: True)
+    compile_with(initial_weights, long=True)
+    compile_with(initial_weights)
+    compile_untried(initial_weights)
+    assert given == [{}, *[{"compiler_options": UNTRIED}] * 2]

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.export import symbolic_shape
+from jax.extend.core import Primitive
+from jax.interpreters import batching
 
 import inferostatic as ist
 from inferostatic.export.onnx_file import SOFIE_OPERATORS, open_session
@@ -166,3 +168,12 @@ def test_what_is_not_needed_is_left_out() -> None:
 def test_what_has_no_counterpart_is_named(function: Any, named: str) -> None:
     with pytest.raises(ist.export.ExportError, match=named):
         build(function)
+
+
+def test_the_primitive_of_newer_versions() -> None:
+    """JAX 0.11 writes the slope of tanh by it; here it is made for this test."""
+    primitive = Primitive("one_minus_square")
+    primitive.def_abstract_eval(lambda x: x)
+    batching.defvectorized(primitive)
+    x = rows()
+    np.testing.assert_allclose(evaluate(build(primitive.bind), x), 1 - x**2, rtol=1e-6, atol=1e-6)

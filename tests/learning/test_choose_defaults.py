@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,14 @@ def test_a_quick_look_takes_the_better_of_two_decays(
     for given in ({"weight_decay": 0.01}, {"choose": False}, {"epochs": 2}):
         plain = dataclasses.replace(quick, **given)
         assert ist.fit(events, network=NETWORK, training=plain, seed=1).history.choices == ()
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(0.5, 1), (-0.5, 0), (0.0, 0)])
+def test_the_weakest_decay_is_taken_where_its_loss_is_lower(ahead: float, expected: int) -> None:
+    losses = np.random.default_rng(3).normal(size=(2, 1, 200))
+    preferred, weakest = (SimpleNamespace(event_losses=one) for one in losses + [[[ahead]], [[0]]])
+    found: Any = weight_decay.find_better
+    assert found(preferred, weakest) == expected
 
 
 @pytest.fixture

@@ -76,6 +76,13 @@ def test_the_untried_decay_falls_with_the_length_and_is_never_strong() -> None:
     assert decays[-1] != decays[0]
 
 
+def test_steps_grow_with_events_and_more_slowly_with_many() -> None:
+    few, some, many, most = (complete(n)[1] for n in (3000, 30_000, 100_000, 1_000_000))
+    assert some / few == pytest.approx(10**0.4, rel=0.05)
+    assert many / some == pytest.approx((10 / 3) ** 0.3, rel=0.05)
+    assert most / many == pytest.approx(10**0.3, rel=0.1)
+
+
 def test_effort_is_more_work() -> None:
     efforts = [0.1, 0.5, 1.0, 2.0, 4.0, 10.0]
     for events, longer in ((10_000, 1), (20_000, 2)):

@@ -252,11 +252,11 @@ RULES: dict[str, Rule] = (
         "is_finite": _is_finite,
         "log1p": _log1p,
         "not": _not,
+        "one_minus_square": _one_minus_square,
         "or": _logical("Or"),
         "rsqrt": _rsqrt,
         "select_n": _select,
         "sign": _sign,
-        "one_minus_square": _one_minus_square,
         "square": _square,
     }
 )

@@ -90,7 +90,7 @@ def _column(table: Any, branch: str) -> np.ndarray:  # noqa: ANN401
     try:
         values = table[branch].array(library="np")
     except ValueError as error:
-        # So do some versions of uproot; others give an array of arrays.
+        # What some versions of uproot say of such a branch; others give an array of arrays.
         if "RegularArray" not in str(error):
             raise
         values = np.empty(0, object)

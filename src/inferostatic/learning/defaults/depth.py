@@ -12,9 +12,8 @@ import numpy as np
 
 from ...models.architecture import AbstractArchitecture, Potential
 from ...models.networks.networks import Residual
-from ..training.members import MemberSetting
 from .trials import CLEARLY, Trials, describe_choice, describe_cost, find_first_within_error
-from .weight_decay import DEFAULT_SHRINK, PART, set_shrink
+from .weight_decay import DEFAULT_SHRINK, PART, make_setting
 
 #: Blocks of the deep network.
 DEEP = 6
@@ -51,8 +50,7 @@ def choose_depth(
     reasons = [f"{reason} (trained beside the features)"]
     if best is deep:
         began, training = time.perf_counter(), trials.shorten(PART)
-        decay = set_shrink(trials.training, DEFAULT_SHRINK, trials.events).weight_decay or 0.0
-        groups = [(one, [MemberSetting(one.x_features, decay)]) for one in (shallow, deep)]
+        groups = [(one, [make_setting(trials, one, DEFAULT_SHRINK)]) for one in (shallow, deep)]
         tried = _hide_steps(trials).run(groups, training, "depth")
         losses = np.concatenate([one.event_losses for group in tried for one in group])
         best, reason = _decide(shallow, deep, losses)

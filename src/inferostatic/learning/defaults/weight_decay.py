@@ -99,13 +99,15 @@ def train_all_decays(
     def train(shrinks: list[float], first: int) -> list[TrainedModel]:
         # Members of an ensemble begin apart; one that is followed by others is the first of them.
         starts = [0 if alone else first + j for j in range(len(shrinks))]
-        settings = [_setting(trials, architecture, *e) for e in zip(shrinks, starts, strict=True)]
+        settings = [
+            make_setting(trials, architecture, *e) for e in zip(shrinks, starts, strict=True)
+        ]
         (trained,) = trials.run([(architecture, settings)], training, "weight decay")
         return trained
 
     shrinks = [PREFERRED, WEAKEST]
     tried = train(shrinks, 0)
-    better = _find_better(*tried)
+    better = find_better(*tried)
     neighbour = WEAKER if better == 1 else STRONGEST
     more = [neighbour] if alone else [neighbour, shrinks[better]]
     tried += train(more, len(shrinks))
@@ -125,7 +127,7 @@ def train_all_decays(
         reason += f"; members are {', '.join(f'e^{shrinks[j]:g}' for j in kept)}"
     ready = functools.reduce(join_members, [tried[j] for j in kept])
     reason = f"{reason} {describe_cost(trials, training, began)}"
-    decay = _setting(trials, architecture, shrinks[chosen]).weight_decay
+    decay = make_setting(trials, architecture, shrinks[chosen]).weight_decay
     return TriedDecays(decay, reason, ready)
 
 
@@ -135,9 +137,9 @@ def train_two_decays(trials: Trials, architecture: AbstractArchitecture) -> Trie
     Both begin alike, as those of an ensemble of which one is kept.
     """
     began, training, shrinks = time.perf_counter(), trials.training, (PREFERRED, WEAKEST)
-    settings = [_setting(trials, architecture, shrink) for shrink in shrinks]
+    settings = [make_setting(trials, architecture, shrink) for shrink in shrinks]
     (tried,) = trials.run([(architecture, settings)], training, "weight decay")
-    better = _find_better(*tried)
+    better = find_better(*tried)
     names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
     losses = np.concatenate([one.event_losses for one in tried])
     reason = describe_choice("weight decay", names, losses, better)
@@ -145,7 +147,7 @@ def train_two_decays(trials: Trials, architecture: AbstractArchitecture) -> Trie
     return TriedDecays(settings[better].weight_decay, reason, tried[better])
 
 
-def _find_better(preferred: TrainedModel, weakest: TrainedModel) -> int:
+def find_better(preferred: TrainedModel, weakest: TrainedModel) -> int:
     """0 for the preferred decay, 1 where the weakest is clearly better."""
     return int(is_clearly_better(weakest.event_losses, preferred.event_losses, SHARP).all())
 
@@ -163,7 +165,7 @@ def choose_by_short_trials(
     for architecture in architectures:
         towers = isinstance(architecture, Potential) and isinstance(architecture.network, TwoTower)
         shrinks = (TOWER_SHRINK,) if towers and len(architectures) > 1 else FEWER_SHRINKS
-        groups.append((architecture, [_setting(trials, architecture, s) for s in shrinks]))
+        groups.append((architecture, [make_setting(trials, architecture, s) for s in shrinks]))
         candidates += [(architecture, shrink) for shrink in shrinks]
         kind = "two towers, " if towers else "residual network, " if len(architectures) > 1 else ""
         names += [f"{kind}shrinking by e^{shrink:g}" for shrink in shrinks]
@@ -179,7 +181,7 @@ def choose_by_short_trials(
     return ShortChoice(architecture, shrink, f"{reason} {describe_cost(trials, training, began)}")
 
 
-def _setting(
+def make_setting(
     trials: Trials, architecture: AbstractArchitecture, shrink: float, start: int = 0
 ) -> MemberSetting:
     """The decay of a whole training, whatever the length of the trial."""

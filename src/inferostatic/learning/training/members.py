@@ -268,11 +268,13 @@ def draw_weights(
 def extract_weights(model: AbstractModel) -> tuple[AbstractModel, Array]:
     """The same of a model of several members, whose arrays have an axis of members in front."""
     # The first member as it is: a new build could differ in arrays that are not trained.
+    trained, static = eqx.partition(model.network, eqx.is_inexact_array)
+    static = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, static)
     with on_host():
-        network = jax.tree.map(lambda a: np.asarray(a) if eqx.is_array(a) else a, model.network)
-        first = jax.tree.map(lambda a: jnp.asarray(a[0]) if eqx.is_array(a) else a, network)
-        rows = jax.vmap(lambda n: ravel_pytree(n)[0])(eqx.filter(network, eqx.is_inexact_array))
-    return with_network(model, to_device(first)), to_device(rows)
+        trained = jax.tree.map(np.asarray, trained)
+        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), trained)
+        rows = jax.vmap(lambda network: ravel_pytree(network)[0])(trained)
+    return with_network(model, eqx.combine(to_device(first), static)), to_device(rows)
 
 
 def insert_weights(template: AbstractModel, weights: Array | np.ndarray) -> AbstractModel:
