@@ -3,10 +3,10 @@
 Chunks have few sizes, powers of two, so that few programs are compiled.
 """
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .host import put_array
 from .inputs import as_number
 
 #: Default bound on the memory that one evaluation may take, in megabytes.
@@ -38,7 +38,7 @@ def power_of_two(count: int) -> int:
 def padded(rows: np.ndarray, count: int) -> Array:
     """`count` rows in float32, the last one repeated."""
     padding = np.repeat(rows[-1:], count - len(rows), axis=0)
-    return jnp.asarray(np.concatenate([rows, padding]), jnp.float32)
+    return put_array(np.concatenate([rows, padding]))
 
 
 def spread_rows(count: int, most: int) -> np.ndarray:

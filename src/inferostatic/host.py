@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 _Tree = TypeVar("_Tree")
 
@@ -29,7 +30,14 @@ def to_device(tree: _Tree) -> _Tree:
     """The tree with what was made on the host where all other programs run."""
     if jax.default_backend() == "cpu":
         return tree
-    return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)) if _moves(a) else a, tree)
+    return jax.tree.map(lambda a: jax.device_put(np.asarray(a)) if _moves(a) else a, tree)
+
+
+def put_array(values: ArrayLike, dtype: type = np.float32) -> jax.Array:
+    """`jnp.asarray(values, dtype)`, converted by NumPy: JAX compiles a program for every shape."""
+    if isinstance(values, jax.Array):
+        return jnp.asarray(values, dtype)
+    return jax.device_put(np.asarray(values, dtype))
 
 
 def _moves(leaf: object) -> bool:

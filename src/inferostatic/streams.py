@@ -10,9 +10,10 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-import jax
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
+
+from .threefry import make_key
 
 #: First number of every key: "INFR" in ASCII, which nobody counts up to.
 LIBRARY = 0x494E4652
@@ -119,10 +120,10 @@ class Stream:
 
     def key(self, *numbers: int) -> PRNGKeyArray:
         """For JAX."""
-        return key_of(self._sequence(numbers).generate_state(2))
+        return make_key(self._sequence(numbers).generate_state(2))
 
     def key_words(self, numbers: Sequence[int]) -> np.ndarray:
-        """Two words for each block, of which `key_of` makes its key in a compiled loop."""
+        """Two words for each block, of which `make_key` makes its key in a compiled loop."""
         words = [self._sequence((number,)).generate_state(2) for number in numbers]
         return np.array(words, np.uint32).reshape(-1, 2)
 
@@ -136,8 +137,3 @@ class Stream:
         return np.random.SeedSequence(
             self.seed, spawn_key=(LIBRARY, int(self.purpose), *self.path, *numbers)
         )
-
-
-def key_of(words: np.ndarray | Array) -> PRNGKeyArray:
-    """A key for JAX from two words of 32 bits."""
-    return jax.random.fold_in(jax.random.key(words[0]), words[1])

@@ -14,6 +14,7 @@ from exact_estimators import exact_dirichlet
 from inferostatic.learning.centring import (
     DEGREES,
     centre_score,
+    find_subtracted_score,
     gradients,
     terms_of,
     wants_centring,
@@ -64,6 +65,18 @@ def test_at_a_wall_the_gradient_is_whole(coefficients) -> None:
         found = jax.grad(function)(jnp.asarray(corner, jnp.float32))
         expected = gradients(corner[None], (LOW, HIGH), TERMS)[:, 0] @ coefficients
         np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_the_subtracted_score_is_the_gradient_of_the_model_also_beyond_the_box(
+    coefficients,
+) -> None:
+    function = ThetaPotential(LOW, HIGH, degrees=tuple(TERMS), coefficients=coefficients)
+    width = HIGH - LOW
+    theta = np.random.default_rng(3).uniform(LOW - width / 2, HIGH + width / 2, (500, 2))
+    expected = jax.vmap(jax.grad(function))(jnp.asarray(theta, jnp.float32))
+    found = find_subtracted_score(function, theta)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    assert (found == 0).any()
 
 
 def test_gradients_of_the_terms_are_those_of_finite_differences(coefficients) -> None:

@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ..inputs import ALL_CATEGORIES
-from ..streams import Purpose, Stream, key_of
+from ..streams import Purpose, Stream
+from ..threefry import make_key
 from ..world.priors.prior import AbstractPrior
 from ..world.simulator import (
     LatentSimulator,
@@ -71,7 +72,7 @@ def _on_the_host() -> Iterator[None]:
 @eqx.filter_jit
 def _draw(prior: AbstractPrior, words: Array, size: int) -> Array:
     def draw_block(pair: Array) -> Array:
-        keys = jax.random.split(key_of(pair), size)
+        keys = jax.random.split(make_key(pair), size)
         return jax.vmap(lambda key: prior.draw(key=key))(keys)
 
     return jax.vmap(draw_block)(words)

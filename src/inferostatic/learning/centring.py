@@ -18,7 +18,7 @@ from ..estimator.density import DensityEstimator
 from ..estimator.estimator import AbstractEstimator, Estimator
 from ..events.events import Events
 from ..models.members import with_centring
-from ..models.theta_potential import ThetaPotential
+from ..models.theta_potential import MARGIN, ThetaPotential
 from ..streams import Purpose, Stream
 from ..supervision.candidates import CandidateSets
 from .dataset.dataset import NO_ROWS, AbstractDataset
@@ -195,6 +195,17 @@ def gradients(theta: np.ndarray, box: _Box, terms: _Terms) -> np.ndarray:
         for i in set(range(dim)) - {j}:
             result[j] *= values[i][:, degrees[:, i]]
     return result
+
+
+def find_subtracted_score(centring: ThetaPotential, theta: np.ndarray) -> np.ndarray:
+    """∇B, shape (n, d), by NumPy; 0 along a parameter beyond the box, where B is a constant."""
+    low, high = (np.asarray(edge, np.float64) for edge in (centring.low, centring.high))
+    coefficients, terms = np.asarray(centring.coefficients, np.float64), list(centring.degrees)
+    margin = MARGIN * (high - low) / 2
+    bounded = np.clip(theta, low - margin, high + margin)
+    chunks = [bounded[first : first + CHUNK] for first in range(0, len(theta), CHUNK)]
+    slopes = [(gradients(chunk, (low, high), terms) @ coefficients).T for chunk in chunks]
+    return np.where(theta == bounded, np.concatenate(slopes), 0.0)
 
 
 @dataclasses.dataclass(frozen=True)

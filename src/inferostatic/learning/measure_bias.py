@@ -13,9 +13,12 @@ from ..events.events import Events
 from ..inputs import kind_of, require_order, warn_user
 from ..memory_map import read_rows
 from ..models.architecture import AbstractArchitecture
+from ..models.members import with_centring
+from ..models.potential import PotentialModel
 from ..streams import Purpose, Stream
 from ..supervision.records import Capability
 from ..weights import warn_few_effective
+from .centring import find_subtracted_score
 from .draw import Records
 from .training.options import Training
 
@@ -54,10 +57,21 @@ def measure_on_rows(estimator: E, events: Events | Records, rows: np.ndarray) ->
     with warnings.catch_warnings():
         # Of events that were kept back, a few always lie beyond the range of x seen in training.
         warnings.simplefilter("ignore", UserWarning)
-        score = np.asarray(estimator.score(x[inside], theta[inside]), np.float64)
+        score = _find_score(estimator, x[inside], theta[inside])
     bias = measure_mean(score, theta[inside], weight[inside], about_zero=True)
     means = measure_mean(estimator.region.bound_x(x), theta, weight, about_zero=False)
     return dataclasses.replace(estimator, score_bias=bias, x_mean=means)
+
+
+def _find_score(estimator: Estimator, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """The score by the program that centring used, less the gradient of what it subtracts."""
+    model = estimator.model
+    centring = model.centring if isinstance(model, PotentialModel) else None
+    bare = dataclasses.replace(estimator, model=with_centring(model, None))
+    score = bare.score(x, theta)
+    if centring is None:
+        return score
+    return score - find_subtracted_score(centring, theta)
 
 
 def measure_bias(estimator: Estimator, events: Events) -> Estimator:

@@ -74,6 +74,11 @@ class AbstractMethod(eqx.Module):
     def losses_of(self, model: Questioned, x: Array, record: Any) -> Numbers:  # noqa: ANN401
         """Weighted losses of a batch of events."""
 
+    @property
+    @abc.abstractmethod
+    def has_limit(self) -> bool:
+        """Whether a loss is continued linearly anywhere."""
+
     @abc.abstractmethod
     def beyond_limit(self, model: Questioned, x: Array, record: Any) -> Number:  # noqa: ANN401
         """1 where a loss had to be continued linearly, else 0."""
@@ -107,6 +112,11 @@ class Method(AbstractMethod):
     def losses_of(self, model: Questioned, x: Array, record: AbstractRecord) -> Numbers:
         """The same for a batch."""
         return record.weight * jax.vmap(self.loss)(record.ask_all(model, x), record.answer)
+
+    @property
+    def has_limit(self) -> bool:
+        """As the loss says."""
+        return self.loss.limit is not None
 
     def beyond_limit(self, model: Questioned, x: Array, record: AbstractRecord) -> Number:
         """Whether |l| lies beyond the loss's limit."""
@@ -191,6 +201,11 @@ class MixedMethod(AbstractMethod):
         parts = zip(self.weights, self.methods, record, strict=True)
         terms = [w * method.losses_of(model, x, r) for w, method, r in parts]
         return jnp.stack(terms).sum(axis=0)
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether any part has one."""
+        return any(method.has_limit for method in self.methods)
 
     def beyond_limit(self, model: Questioned, x: Array, record: _Records) -> Number:
         """Whether any part is."""

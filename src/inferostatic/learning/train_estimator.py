@@ -7,9 +7,8 @@ beside this one.
 import dataclasses
 import functools
 
-import jax.numpy as jnp
+import jax
 import numpy as np
-from jaxtyping import Array
 
 from ..archive import package_versions
 from ..estimator.density import DensityEstimator
@@ -77,7 +76,7 @@ class InitialModel:
 
     template: AbstractModel
     shapes: Shapes
-    weights: Array
+    weights: np.ndarray
 
 
 def train_estimator(
@@ -201,7 +200,7 @@ def _train(problem: LearningProblem, defaults: Defaults, options: FitOptions) ->
     def train(problem: LearningProblem, rows: slice = slice(None)) -> TrainedModel:
         decay = None
         if training.weight_decay:
-            decay = jnp.full(len(weights[rows]), training.weight_decay, jnp.float32)
+            decay = jax.device_put(np.full(len(weights[rows]), training.weight_decay, np.float32))
         place = stage.place(rows)
         task = problem.build_task(template, [shapes.x_features], training, decay, place)
         if rows.start in (None, 0):

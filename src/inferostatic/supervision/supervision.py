@@ -10,13 +10,13 @@ import dataclasses
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..events.events import Events
 from ..events.latent import AbstractJoint
 from ..events.simulate import simulated_events
+from ..host import put_array
 from ..inputs import rounded, row_slices, warn_user
 from ..streams import Purpose, Stream
 from ..world.priors.discrete import Discrete
@@ -165,9 +165,9 @@ def _compare_with_weights(events: Events, prior: AbstractPrior) -> None:
 def plain_rows(events: Events) -> Row:
     """Rows without any reference events."""
     return Row(
-        x=jnp.asarray(events.x, jnp.float32),
-        theta=jnp.asarray(events.theta, jnp.float32),
-        is_reference=jnp.zeros(len(events), jnp.float32),
+        x=put_array(events.x),
+        theta=put_array(events.theta),
+        is_reference=put_array(np.zeros(len(events))),
     )
 
 

@@ -3,10 +3,10 @@
 import dataclasses
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from ...events.events import Events, in_memory
+from ...host import put_array
 from ...memory_map import require_whole
 from ...supervision.kernels import find_kernels, largest_widths
 from ...supervision.references import ReferencePoint
@@ -53,7 +53,7 @@ def _from_memory(events: Events, method: AbstractMethod) -> MemoryDataset:
     x = np.asarray(rows.x)
     if not _reads_x(method, distribution):
         # Targets do not look at x, so batches need not carry it beside its features.
-        rows = eqx.tree_at(lambda r: r.x, rows, jnp.zeros((len(x), 0)))
+        rows = eqx.tree_at(lambda r: r.x, rows, put_array(np.zeros((len(x), 0))))
     low, high = (np.asarray(edge, np.float64) for edge in (distribution.low, distribution.high))
     return MemoryDataset(x, supply.weight, distribution.prior, distribution, low, high, rows)
 

@@ -12,12 +12,12 @@ from collections.abc import Generator, Sequence
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...chunks import padded, power_of_two
 from ...estimator.history import Region
-from ...host import on_host
+from ...host import on_host, put_array
 from ...inputs import row_slices
 from ...memory_map import read_rows, require_whole
 from ...models.architecture import AbstractArchitecture, Shapes
@@ -181,18 +181,20 @@ def count_validation_events(n: int, fraction: float) -> int:
 def compute_features(maps: Sequence[AbstractFeatureMap], x: np.ndarray) -> Array:
     """Features of these events; of several maps, with an axis for them in front."""
     features = [_features(map_, x) for map_ in maps]
-    return features[0] if len(features) == 1 else jnp.stack(features)
+    return put_array(features[0] if len(features) == 1 else np.stack(features))
 
 
-def _features(map_: AbstractFeatureMap, x: np.ndarray) -> Array:
+def _features(map_: AbstractFeatureMap, x: np.ndarray) -> np.ndarray:
     if isinstance(map_, IdentityMap):
-        return jnp.asarray(x, jnp.float32)
+        return np.asarray(x, np.float32)
+    # Chunks of one size share a program, whatever the number of events.
+    rows = min(FEATURE_CHUNK, power_of_two(len(x)))
     with on_host():
         parts = [
-            np.asarray(_apply(map_, jnp.asarray(x[start : start + FEATURE_CHUNK], jnp.float32)))
-            for start in range(0, len(x), FEATURE_CHUNK)
+            np.asarray(_apply(map_, padded(x[start : start + rows], rows)))[: len(x) - start]
+            for start in range(0, len(x), rows)
         ]
-    return jnp.asarray(np.concatenate(parts))
+    return np.concatenate(parts)
 
 
 @eqx.filter_jit

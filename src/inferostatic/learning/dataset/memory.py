@@ -6,10 +6,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...host import put_array
 from ...models.features.feature_map import AbstractFeatureMap
 from ...streams import Purpose, Stream
 from ...supervision.records import Row
@@ -46,7 +46,7 @@ class MemoryExamples(AbstractExampleSource):
 
     def take(self, index: np.ndarray) -> Examples:
         """The examples at `index`."""
-        return _take(self.all, jnp.asarray(index), own_features=self.own_features)
+        return _take(self.all, put_array(index, np.int32), own_features=self.own_features)
 
     def pieces(self, train: AbstractTrainingRows, epoch: Epoch) -> Generator[Piece]:
         """As many steps as fit the bound on memory: usually a whole epoch in one piece."""
@@ -87,7 +87,7 @@ class MemoryDataset(AbstractDataset):
         """Some of the events."""
         # By NumPy, which compiles nothing.
         records, rows = jax.tree.map(
-            lambda leaf: jnp.asarray(np.asarray(leaf)[index]), (self.records, self.rows)
+            lambda leaf: jax.device_put(np.asarray(leaf)[index]), (self.records, self.rows)
         )
         x, weight = self.x[index], self.weight[index]
         return dataclasses.replace(self, x=x, weight=weight, rows=rows, records=records)
@@ -97,7 +97,7 @@ class MemoryDataset(AbstractDataset):
         every = Examples(
             features=compute_features(maps, self.x),
             # Weights with mean 1, so that a weight of 2 equals the event twice.
-            weight=jnp.asarray(self.weight / self.weight.mean(), jnp.float32),
+            weight=put_array(self.weight / self.weight.mean()),
             records=self.records,
             rows=self.rows,
         )

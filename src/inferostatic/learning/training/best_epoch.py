@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -21,15 +20,16 @@ class BestEpoch:
         epoch: its number, counted from 1, shape (members,).
     """
 
-    weights: Array
+    weights: np.ndarray
     loss: np.ndarray
     epoch: np.ndarray
 
     @classmethod
     def before_training(cls, weights: Array) -> "BestEpoch":
         """Nothing yet."""
+        # On the host, where the best are picked without a program.
         members = len(weights)
-        return cls(weights, np.full(members, np.inf), np.zeros(members, int))
+        return cls(np.asarray(weights), np.full(members, np.inf), np.zeros(members, int))
 
     def update(
         self, weights: Array, loss: np.ndarray, epoch: int, *, keep_best: bool
@@ -37,7 +37,7 @@ class BestEpoch:
         """With another epoch, which replaces the best where it is better, or `keep_best` is off."""
         better = loss < self.loss if keep_best else np.ones(len(loss), bool)
         return BestEpoch(
-            weights=jnp.where(better[:, None], weights, self.weights),
+            weights=np.where(better[:, None], weights, self.weights),
             loss=np.fmin(self.loss, loss),
             epoch=np.where(better, epoch, self.epoch),
         )
@@ -47,7 +47,7 @@ class BestEpoch:
 class KeptEpoch:
     """What is kept of a training: weights, their epochs, and losses of the validation events."""
 
-    weights: Array
+    weights: np.ndarray
     epoch: np.ndarray
     event_losses: np.ndarray
 
@@ -66,7 +66,7 @@ def choose_epoch(
     take = np.full(len(best.epoch), stopped_early)
     take = take | is_clearly_better(best_losses, last.event_losses)
     return KeptEpoch(
-        weights=jnp.where(take[:, None], best.weights, last.weights),
+        weights=np.where(take[:, None], best.weights, last.weights),
         epoch=np.where(take, best.epoch, last.epoch),
         event_losses=np.where(take[:, None], best_losses, last.event_losses),
     )

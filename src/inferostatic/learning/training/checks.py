@@ -57,13 +57,15 @@ def raise_bad_loss(task: Task, weights: Array, *, epoch: int, member: int) -> No
     )
 
 
-def warn_beyond_limit(task: Task, weights: Array, validation: Examples | None) -> tuple[str, ...]:
+def warn_beyond_limit(
+    task: Task, weights: np.ndarray, validation: Examples | None
+) -> tuple[str, ...]:
     """Warn where a loss was continued linearly, because that changes its minimiser there."""
-    if task.job.own_features:
+    if task.job.own_features or not task.job.method.has_limit:
         return ()
     if validation is None:
         validation = draw_records(task, task.split.train.some(CHECKED_TARGETS))
-    fraction = max(float(beyond_limit(task.job, member, validation)) for member in weights)
+    fraction = max(float(beyond_limit(task.job, one, validation)) for one in weights)
     if fraction == 0:
         return ()
     remark = (

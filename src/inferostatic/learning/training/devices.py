@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -56,10 +55,6 @@ class Placement:
             return tree
         ours, others = eqx.partition(tree, lambda leaf: isinstance(leaf, jax.Array))
         return eqx.combine(self._place(ours, PartitionSpec()), others)
-
-    def collect(self, array: jax.Array) -> jax.Array:
-        """An array on the first device again, as the rest of the library expects it."""
-        return array if self.mesh is None else jnp.asarray(np.asarray(array))
 
     def _place(self, tree: _Tree, spec: PartitionSpec) -> _Tree:
         return tree if self.mesh is None else jax.device_put(tree, NamedSharding(self.mesh, spec))

@@ -5,14 +5,13 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from ...checkpoint import NotSaved
 from ...cores import count_cores
@@ -143,13 +142,15 @@ def _plan_group(
     shapes = [learned[kinds.index(setting.features)] for setting in settings]
     keys = [derive_member_key(problem.seed, setting.start) for setting in settings]
     template, weights = draw_weights(architecture, shapes[0], keys)
-    decay = jnp.asarray([setting.weight_decay for setting in settings], jnp.float32)
+    decay = np.array([setting.weight_decay for setting in settings], np.float32)
     stage = problem.story.begin_stage(title)
 
     def train(problem: LearningProblem, rows: slice) -> list[TrainedModel]:
         maps = [shape.x_features for shape in shapes[rows]]
         maps = maps if len(kinds) > 1 else maps[:1]
-        task = problem.build_task(template, maps, training, decay[rows], stage.place(rows))
+        task = problem.build_task(
+            template, maps, training, jax.device_put(decay[rows]), stage.place(rows)
+        )
         result = train_members(task, weights[rows], title=title)
         return [_take_member(template, s, result, j) for j, s in enumerate(shapes[rows])]
 
@@ -226,7 +227,7 @@ def run_in_threads(
 def join_members(first: TrainedModel, others: TrainedModel) -> TrainedModel:
     """Both sets of members as one model; they have the same features and were trained alike."""
     template, weights = extract_weights(first.model)
-    weights = jnp.concatenate([weights, extract_weights(others.model)[1]])
+    weights = np.concatenate([weights, extract_weights(others.model)[1]])
     one, two = first.history, others.history
     longer = one if len(one.seconds) > len(two.seconds) else two
     history = dataclasses.replace(
@@ -249,42 +250,49 @@ def _put_beside(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return columns
 
 
-def derive_member_key(seed: int, member: int) -> Array:
+def derive_member_key(seed: int, member: int) -> PRNGKeyArray:
     """From which a member's initial weights are drawn."""
     return Stream(seed, Purpose.WEIGHTS).key(member)
 
 
 def draw_weights(
-    architecture: AbstractArchitecture, shapes: Shapes, keys: Sequence[Array] | Array
-) -> tuple[AbstractModel, Array]:
+    architecture: AbstractArchitecture, shapes: Shapes, keys: Sequence[PRNGKeyArray]
+) -> tuple[AbstractModel, np.ndarray]:
     """A model of one member as a template, and initial weights, one row for each key."""
     with on_host():
         built = [architecture.build(shapes, key=key) for key in keys]
-        parts = [eqx.filter(model.network, eqx.is_inexact_array) for model in built]
-        weights = jnp.stack([ravel_pytree(part)[0] for part in parts])
-    return to_device(built[0]), to_device(weights)
+        weights = np.stack([_flatten(model.network, axes=0) for model in built])
+    return to_device(built[0]), weights
 
 
-def extract_weights(model: AbstractModel) -> tuple[AbstractModel, Array]:
+def extract_weights(model: AbstractModel) -> tuple[AbstractModel, np.ndarray]:
     """The same of a model of several members, whose arrays have an axis of members in front."""
     # The first member as it is: a new build could differ in arrays that are not trained.
     trained, static = eqx.partition(model.network, eqx.is_inexact_array)
+    trained = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[0]), trained)
     static = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, static)
-    with on_host():
-        trained = jax.tree.map(np.asarray, trained)
-        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), trained)
-        rows = jax.vmap(lambda network: ravel_pytree(network)[0])(trained)
-    return with_network(model, eqx.combine(to_device(first), static)), to_device(rows)
+    return with_network(model, eqx.combine(trained, static)), _flatten(model.network, axes=1)
+
+
+def _flatten(network: Any, *, axes: int) -> np.ndarray:  # noqa: ANN401
+    """All trained numbers in a row, as `ravel_pytree` orders them, behind so many axes."""
+    arrays = map(np.asarray, jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)))
+    return np.concatenate([a.reshape(*a.shape[:axes], -1) for a in arrays], axis=-1)
 
 
 def insert_weights(template: AbstractModel, weights: Array | np.ndarray) -> AbstractModel:
     """The template with the members' weights stacked."""
+    # By NumPy, which compiles nothing.
     arrays, static = eqx.partition(template.network, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    parts = np.split(np.asarray(weights), ends[:-1], axis=1)
+    stacked = [
+        jax.device_put(part.reshape(-1, *leaf.shape).astype(leaf.dtype))
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
     # Arrays that are not trained, such as integer buffers, are repeated for every member.
     static = jax.tree.map(
         lambda leaf: jnp.stack([leaf] * len(weights)) if eqx.is_array(leaf) else leaf, static
     )
-    with on_host():
-        arrays = jax.tree.map(np.asarray, arrays)
-        stacked = jax.vmap(ravel_pytree(arrays)[1])(jnp.asarray(np.asarray(weights)))
-    return with_network(template, eqx.combine(to_device(stacked), static))
+    return with_network(template, eqx.combine(structure.unflatten(stacked), static))

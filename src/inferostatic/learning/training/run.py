@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-from jaxtyping import Array
 
 from ...estimator.history import History
 from .best_epoch import BestEpoch
@@ -43,6 +42,6 @@ class TrainingResult:
         event_losses: loss of every validation event for every member, shape (members, events).
     """
 
-    weights: Array
+    weights: np.ndarray
     history: History
     event_losses: np.ndarray

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ...checkpoint import AbstractSavedWork, NotSaved, Step
 from ...estimator.history import HISTORY, History
@@ -78,7 +77,7 @@ class Place:
 NOWHERE = Place(NotSaved(), "nowhere")
 
 
-def identify_training(training: Training, weights: Array, *more: object) -> str:
+def identify_training(training: Training, weights: np.ndarray, *more: object) -> str:
     """A digest of all that a training depends on besides the events."""
     shown = dataclasses.replace(training, progress_bar=None)
     return digest((shown, np.asarray(weights), *more))
@@ -102,7 +101,7 @@ class SavedTraining:
         kept: dict[str, Any] = {name: arrays[name] for name in HISTORY}
         kept |= {"stopped": values["stopped"], "warnings": tuple(values["warnings"])}
         history = History(**kept)
-        return TrainingResult(jnp.asarray(arrays["weights"]), history, arrays["event_losses"])
+        return TrainingResult(arrays["weights"], history, arrays["event_losses"])
 
     def continue_run(self, fresh: Run) -> Run:
         """The run as far as it came, or the fresh one."""
@@ -113,9 +112,7 @@ class SavedTraining:
         state: State = jax.tree.unflatten(
             structure, [jnp.asarray(arrays[f"state-{i}"]) for i in range(len(leaves))]
         )
-        best = BestEpoch(
-            jnp.asarray(arrays["best-weights"]), arrays["best-loss"], arrays["best-epoch"]
-        )
+        best = BestEpoch(arrays["best-weights"], arrays["best-loss"], arrays["best-epoch"])
         return Run(state, best, **{name: arrays[name] for name in RUN})
 
     def keep_run(self, run: Run) -> None:

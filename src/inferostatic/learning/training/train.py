@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -15,6 +14,7 @@ from ...estimator.history import History
 from ...inputs import warn_user
 from ...progress import Advance, progress
 from ...streams import Purpose, Stream
+from ...threefry import fold_in
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
@@ -27,7 +27,7 @@ from .stopping import Stop, StoppingRule
 from .validation import Task, draw_validation, find_event_losses
 
 
-def train_members(task: Task, weights: Array, *, title: str | None = None) -> TrainingResult:
+def train_members(task: Task, weights: np.ndarray, *, title: str | None = None) -> TrainingResult:
     """Train all members, each from its row of `weights`, or from where its checkpoint stands."""
     training = task.training
     assert training.epochs is not None
@@ -48,7 +48,7 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
         task = dataclasses.replace(task, examples=placement.repeat(task.examples))
         validation = draw_validation(task)
         rule = StoppingRule(training.epochs, training.patience)
-        run = saved.continue_run(_begin(task.job, weights))
+        run = saved.continue_run(_begin(task.job, jax.device_put(weights)))
         run = dataclasses.replace(run, state=placement.place_members(run.state))
         if run.epochs:
             advance(steps * run.epochs, _note(run))
@@ -58,7 +58,6 @@ def train_members(task: Task, weights: Array, *, title: str | None = None) -> Tr
             saved.keep_run(run)
             advance(steps, _note(run))
         result = _finish(task, run, validation, stop)
-        result = dataclasses.replace(result, weights=placement.collect(result.weights))
         saved.keep_result(result)
     return result
 
@@ -138,9 +137,9 @@ def _train_epoch(
     with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
         for number, piece in enumerate(pieces):
             order = placement.place_order(piece.order, own=epoch.orders is not None)
-            real, own = jnp.asarray(piece.real), jax.random.fold_in(key, number)
+            real, own = jax.device_put(piece.real), fold_in(key, number)
             examples = placement.repeat(piece.examples)
-            state, loss = run_steps(task.job, state, examples, jnp.asarray(order), real, own)
+            state, loss = run_steps(task.job, state, examples, jax.device_put(order), real, own)
             losses.append(np.asarray(loss, np.float64) * piece.real[:, None])
     return state, np.concatenate(losses).sum(axis=0) / len(task.split.train)
 
@@ -151,15 +150,15 @@ def _keep(task: Task, run: Run, *, stopped_early: bool) -> KeptEpoch:
     if len(task.split.validation) == 0:
         return KeptEpoch(best.weights, best.epoch, np.zeros((len(last), 0)))
     of_last, of_best = find_event_losses(task, [last, best.weights])
-    final = KeptEpoch(last, np.full(len(last), run.epochs), of_last)
+    final = KeptEpoch(np.asarray(last), np.full(len(last), run.epochs), of_last)
     return choose_epoch(best, final, of_best, stopped_early=stopped_early)
 
 
 def _measure_example(task: Task) -> int:
     """Numbers that one supervised example holds."""
-    one = task.examples.take(np.zeros(1, np.int32))
-    key = Stream(0, Purpose.TRY_MODEL).key()
-    shapes = eqx.filter_eval_shape(supervise_examples, task.job, one, jnp.arange(1), key)
+    index, key = np.zeros(1, np.int32), Stream(0, Purpose.TRY_MODEL).key()
+    one = task.examples.take(index)
+    shapes = eqx.filter_eval_shape(supervise_examples, task.job, one, jax.device_put(index), key)
     return sum(leaf.size for leaf in jax.tree.leaves((one, shapes)))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -54,7 +55,7 @@ def draw_records(
     return fix_records(task.job, task.examples.take(index), key)
 
 
-def find_event_losses(task: Task, weights: list[Array]) -> list[np.ndarray]:
+def find_event_losses(task: Task, weights: list[Array | np.ndarray]) -> list[np.ndarray]:
     """For each set of weights, the loss of every validation event, shape (members, events).
 
     Each is a mean over several records, where these are drawn, which are the same for all.
@@ -69,5 +70,6 @@ def find_event_losses(task: Task, weights: list[Array]) -> list[np.ndarray]:
         validation = draw_validation(task, number)
         assert validation is not None
         for sums, w in zip(losses, weights, strict=True):
-            sums += np.asarray(member_losses(task.job, w, validation), np.float64) / times
+            each = member_losses(task.job, jax.device_put(w), validation)
+            sums += np.asarray(each, np.float64) / times
     return losses

@@ -4,10 +4,10 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...host import put_array
 from ...serial import known
 
 #: A standard deviation below this many times the mean is rounding: the column is constant.
@@ -16,7 +16,7 @@ SMALLEST_SPREAD = 4 * float(np.finfo(np.float32).eps)
 
 def as_jax(value: Any) -> Array:  # noqa: ANN401
     """A float32 array of JAX, also where a file gave NumPy."""
-    return jnp.asarray(value, jnp.float32)
+    return put_array(value)
 
 
 class AbstractFeatureMap(eqx.Module):

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...inputs import as_count, as_flag, as_function, kind_of
 from ...serial import known, picklable, register
 from ...supervision.records import Number, Theta
+from ...threefry import draw_uniform, split_key
 
 #: A function of one number, applied to each unit.
 Activation = Callable[[Array], Array]
@@ -58,7 +59,7 @@ class GlorotUniform(AbstractInitial):
     def __call__(self, out_size: int, in_size: int, *, key: PRNGKeyArray) -> Array:
         """A weight matrix."""
         limit = np.sqrt(6 / (in_size + out_size))
-        return jax.random.uniform(key, (out_size, in_size), minval=-limit, maxval=limit)
+        return draw_uniform(key, (out_size, in_size), limit)
 
 
 @known
@@ -68,6 +69,11 @@ class LecunNormal(AbstractInitial):
     def __call__(self, out_size: int, in_size: int, *, key: PRNGKeyArray) -> Array:
         """A weight matrix."""
         return jax.random.normal(key, (out_size, in_size)) / np.sqrt(in_size).astype(np.float32)
+
+
+def _make_zeros(size: int) -> Array:
+    """Biases, by NumPy: `jnp.zeros` compiles a program for every size."""
+    return jax.device_put(np.zeros(size, np.float32))
 
 
 class LinearLayer(eqx.Module):
@@ -279,12 +285,12 @@ class MLP(eqx.Module):
         """Build the network."""
         _check_elementwise(self.activation)
         sizes = (in_size, *self.widths, out_size)
-        keys = jax.random.split(key, len(sizes) - 1)
+        keys = split_key(key, len(sizes) - 1)
         layers = []
         for i, k in enumerate(keys):
             bias = i < len(keys) - 1 or self.output_bias
             weight = self.initial(sizes[i + 1], sizes[i], key=k)
-            layers.append(LinearLayer(weight, jnp.zeros(sizes[i + 1]) if bias else None))
+            layers.append(LinearLayer(weight, _make_zeros(sizes[i + 1]) if bias else None))
         return MLPNetwork(tuple(layers), self.activation)
 
 
@@ -316,11 +322,11 @@ class Residual(eqx.Module):
     def __call__(self, in_size: int, out_size: int, *, key: PRNGKeyArray) -> ResidualNetwork:
         """Build the network."""
         _check_elementwise(self.activation)
-        keys = iter(jax.random.split(key, 2 * self.blocks + 2))
+        keys = iter(split_key(key, 2 * self.blocks + 2))
 
         def linear(rows: int, columns: int, *, bias: bool = True) -> LinearLayer:
             weight = self.initial(rows, columns, key=next(keys))
-            return LinearLayer(weight, jnp.zeros(rows) if bias else None)
+            return LinearLayer(weight, _make_zeros(rows) if bias else None)
 
         enter = linear(self.width, in_size)
         blocks = tuple(

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...inputs import as_count, as_function
 from ...serial import known
 from ...supervision.records import Number, Theta
+from ...threefry import split_key
 from ..architecture import build_scalar, build_vector
 from ..features.feature_map import IdentityMap
 from ..features.per_particle import PerParticle
@@ -104,7 +105,7 @@ class ParticleSet(eqx.Module):
         event = x_size - layout.particles * (layout.width + 1)
         if event < 1:
             raise ValueError(f"ParticleSet needs the features {self.x_features}.")
-        each_key, join_key = jax.random.split(key)
+        each_key, join_key = split_key(key, 2)
         each = build_vector(self.particle_network, layout.width, self.size, key=each_key)
         summary = 3 * self.size + event
         network = build_scalar(self.join_network, summary, theta_size, key=join_key)

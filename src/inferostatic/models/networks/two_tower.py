@@ -7,13 +7,13 @@ events at many θ is almost free, in evaluation and in training with many candid
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...inputs import as_count, as_function
 from ...serial import known
 from ...supervision.records import Number, Theta
+from ...threefry import split_key
 from ..architecture import build_vector
 from .networks import MOST_UNITS, NETWORK, AbstractPairNetwork, Residual
 
@@ -72,7 +72,7 @@ class TwoTower(eqx.Module):
 
     def __call__(self, x_size: int, theta_size: int, *, key: PRNGKeyArray) -> TwoTowerNetwork:
         """Build both towers."""
-        x_key, theta_key = jax.random.split(key)
+        x_key, theta_key = split_key(key, 2)
         return TwoTowerNetwork(
             build_vector(self.x_network, x_size, self.size, key=x_key),
             build_vector(self.theta_network, theta_size, self.size + 1, key=theta_key),
