@@ -305,11 +305,24 @@ def test_a_deep_network_is_taken_where_it_is_clearly_better() -> None:
     assert "depth: 6 blocks; validation loss of the others" in "".join(fitted.history.choices)
 
 
+def draw_moons(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The public task two_moons: a thin crescent whose place depends on |θ0 + θ1| and θ1 − θ0."""
+    angle = rng.uniform(-np.pi / 2, np.pi / 2, len(theta))
+    radius = rng.normal(0.1, 0.01, len(theta))
+    first = radius * np.cos(angle) + 0.25 - np.abs(theta[:, 0] + theta[:, 1]) / np.sqrt(2)
+    second = radius * np.sin(angle) + (theta[:, 1] - theta[:, 0]) / np.sqrt(2)
+    return np.stack([first, second], axis=1)
+
+
 @pytest.mark.slow
-def test_a_shallow_network_is_kept_where_depth_gains_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("inferostatic.learning.defaults.depth.FEWEST_EVENTS", 500)
+def test_a_deep_network_is_taken_with_few_events_too() -> None:
+    events = ist.simulate(draw_moons, ist.Uniform([-1.0] * 2, [1.0] * 2), 1000, seed=1)
+    fitted: Any = ist.fit(events, training=ist.Training(progress_bar=False), seed=1)
+    assert fitted.architecture.network.blocks == 6
+
+
+@pytest.mark.slow
+def test_a_shallow_network_is_kept_where_depth_gains_nothing() -> None:
     training = ist.Training(epochs=8, batch_size=200, choose=True, progress_bar=False)
     plain = ist.simulate(
         lambda theta, rng: theta + rng.standard_normal(theta.shape), PRIOR, 1000, seed=1
@@ -325,7 +338,6 @@ def test_a_shallow_network_is_kept_where_depth_gains_nothing(
 def test_a_longer_trial_decides_where_the_deep_network_only_learns_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("inferostatic.learning.defaults.depth.FEWEST_EVENTS", 500)
     first = choose.choose_features
 
     def favour_depth(*given: Any) -> Any:
