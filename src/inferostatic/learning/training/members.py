@@ -121,11 +121,19 @@ def train_side_by_side(
     Those of an architecture share a program. Programs are compiled at the same time, too.
     """
     planned = [_plan_group(problem, *group, training, title) for group in groups]
-    jobs = [job for group in planned for job in group]
+    # The first of each architecture come first, so that all programs are compiled at once.
+    order = sorted(
+        (row, column) for column, group in enumerate(planned) for row in range(len(group))
+    )
+    jobs = [planned[column][row] for row, column in order]
     # Programs that run on several devices at a time would wait for each other's.
     alone = count_devices() > 1
-    done = iter([job(problem) for job in jobs] if alone else run_in_threads(problem, jobs))
-    return [[one for _ in group for one in next(done)] for group in planned]
+    done = [job(problem) for job in jobs] if alone else run_in_threads(problem, jobs)
+    trained = dict(zip(order, done, strict=True))
+    return [
+        [one for row in range(len(group)) for one in trained[row, column]]
+        for column, group in enumerate(planned)
+    ]
 
 
 def _plan_group(
