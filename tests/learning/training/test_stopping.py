@@ -48,8 +48,8 @@ def test_each_member_remembers_its_own_best_epoch() -> None:
 def test_the_best_epoch_is_kept_after_an_early_stop_or_if_clearly_better() -> None:
     rng = np.random.default_rng(1)
     noise = rng.normal(size=(2, 400))
-    last = KeptEpoch(jnp.full((2, 1), 9.0), np.array([9, 9]), noise)
-    best = BestEpoch(jnp.full((2, 1), 5.0), np.zeros(2), np.array([5, 5]))
+    last = KeptEpoch(np.full((2, 1), 9.0), np.array([9, 9]), noise)
+    best = BestEpoch(np.full((2, 1), 5.0), np.zeros(2), np.array([5, 5]))
     # The first member was clearly better in epoch 5, the second by less than its noise.
     gain = np.array([[0.5], [0.001]]) + rng.normal(scale=0.1, size=(2, 400))
     kept = choose_epoch(best, last, noise - gain, stopped_early=False)
