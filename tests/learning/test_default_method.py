@@ -1,6 +1,8 @@
 """By default `fit` uses the latent information that events carry, and says so."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,20 +37,26 @@ def find_error(estimator: ist.Estimator) -> float:
     return float(np.mean((estimator.log_ratio(x, theta0, theta1) - exact) ** 2) / exact.var())
 
 
+# Few events are trained on, and some of many others lie beyond them.
+@pytest.mark.filterwarnings("ignore:.*outside the range of x seen in training:UserWarning")
 @pytest.mark.slow
 def test_latent_information_that_events_carry_pays_without_asking(events: ist.Events) -> None:
-    """With 500 events both a joint density and joint scores more than halve the error of ln r."""
-    events = events[:500]
-    errors = {
-        name: find_error(ist.fit(given, method, network=NETWORK, training=TRAINING, seed=2))
-        for name, given, method in (
-            ("labels", events, ist.KCE()),
-            ("density", events, None),
-            ("scores", keep_scores(events), None),
-        )
-    }
-    assert errors["density"] < errors["labels"] / 2
-    assert errors["scores"] < errors["labels"] / 2
+    """With 500 events both a joint density and joint scores more than halve the error of ln r.
+
+    The mean of four sets: ratios of single ones are 0.27 to 0.51.
+    """
+    sets = [events[first : first + 500] for first in range(0, 2000, 500)]
+
+    def find_mean(method: Any, prepare: Callable[[ist.Events], ist.Events]) -> float:  # noqa: ANN401
+        fits = [
+            ist.fit(prepare(one), method, network=NETWORK, training=TRAINING, seed=2 + j)
+            for j, one in enumerate(sets)
+        ]
+        return float(np.mean([find_error(estimator) for estimator in fits]))
+
+    labels = find_mean(ist.KCE(), lambda one: one)
+    assert find_mean(None, lambda one: one) < labels / 2
+    assert find_mean(None, keep_scores) < labels / 2
 
 
 def test_the_method_follows_what_the_events_carry_and_is_reported(events: ist.Events) -> None:

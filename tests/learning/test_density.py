@@ -176,6 +176,8 @@ def with_scores(n: int) -> ist.Events:
     return ist.Events(x=data.x, theta=data.theta, prior=PRIOR, latent={"joint_score": score})
 
 
+# Few events are trained on, and some of many others lie beyond them.
+@pytest.mark.filterwarnings("ignore:.*outside the range of x seen in training:UserWarning")
 @pytest.mark.slow
 def test_joint_scores_teach_a_density() -> None:
     """SCANDAL's scores, learned from few events, are far better than those of NDE."""
