@@ -58,6 +58,8 @@ def _ask(
     environment: Mapping[str, str],
 ) -> Arrays:
     pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    # Installed packages come with their byte code; a checkout keeps its own after the first import.
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(source, **given)
@@ -65,7 +67,7 @@ def _ask(
         done = subprocess.run(
             [*pinned, *line, str(source), str(target), "--seed", str(seed)],
             cwd=folder,
-            env=os.environ | environment,
+            env={**inherited, **environment},
             capture_output=True,
             text=True,
         )

@@ -56,7 +56,8 @@ class Checkpoint:
             its own.
         minutes: what was done is saved when the last save is older; 0 saves whatever is done at
             once.
-        epochs: trainings are saved after every so many epochs as well.
+        epochs: trainings are saved after every so many epochs as well; where epochs are so short
+            that several are made at a time, at the end of these.
     """
 
     path: str | os.PathLike[str]

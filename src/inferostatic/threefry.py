@@ -4,6 +4,7 @@ A network's initial weights are a few thousand numbers of as many shapes as it h
 compiles a program for each shape, which takes longer than all of them together, in every process.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -41,6 +42,13 @@ def fold_in(key: PRNGKeyArray, number: int) -> PRNGKeyArray:
     if not _is_computable(key):
         return jax.random.fold_in(key, number)
     return _mix(_unwrap(key), number)
+
+
+def stack_keys(keys: Sequence[PRNGKeyArray]) -> PRNGKeyArray:
+    """`jnp.stack`."""
+    if not all(map(_is_computable, keys)):
+        return jnp.stack(keys)
+    return _wrap(np.stack([_unwrap(key) for key in keys]))
 
 
 def draw_uniform(key: PRNGKeyArray, shape: tuple[int, ...], limit: float) -> Array:

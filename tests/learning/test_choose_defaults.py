@@ -30,7 +30,7 @@ from inferostatic.learning.training.options import count_steps
 
 PRIOR = ist.Uniform([-1.0], [1.0])
 NETWORK = ist.MLP((8, 8), output_bias=False)
-TRYING = ist.Training(epochs=6, batch_size=64, choose=True, progress_bar=False)
+TRYING = ist.Training(epochs=6, batch_size=64, choose=True, centre=False, progress_bar=False)
 
 
 def over_decades(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:

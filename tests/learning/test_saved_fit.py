@@ -22,7 +22,8 @@ PRIOR = ist.Uniform([-1.0], [1.0])
 SMALL = ist.MLP((4,))
 #: Too large to be stacked, so each member has a thread.
 LARGE = ist.Potential(ist.MLP((32, 32), output_bias=False), ist.Raw())
-TRAINING = ist.Training(epochs=4, batch_size=100, progress_bar=False)
+#: Two calls of two epochs each: 60 steps are an epoch, and 120 are made together.
+TRAINING = ist.Training(epochs=4, batch_size=6, progress_bar=False)
 TRIED = ist.Training(effort=0.02, choose=True, batch_size=100, progress_bar=False)
 
 
@@ -42,11 +43,11 @@ def weights(estimator: Any) -> bytes:
 
 @pytest.fixture
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
-    """Ctrl-C in the epoch of that number, counted over all trainings."""
-    real, lock = train._train_epoch, threading.Lock()
+    """Ctrl-C in the call of that number that makes epochs, counted over all trainings."""
+    real, lock = train._train_epochs, threading.Lock()
     left: list[int | None] = [None]
 
-    def train_epoch(*arguments: Any) -> Any:
+    def train_epochs(*arguments: Any) -> Any:
         with lock:
             if left[0] is not None:
                 left[0] -= 1
@@ -54,7 +55,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
                     raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(train, "_train_epoch", train_epoch)
+    monkeypatch.setattr(train, "_train_epochs", train_epochs)
     return lambda number: left.__setitem__(0, number)
 
 
@@ -87,8 +88,8 @@ def test_an_interrupted_fit_goes_on_to_the_same_weights(
     options = SETTINGS[name]
     whole = ist.fit(events, seed=2, **options)
     capsys.readouterr()
-    # Every repetition gets one epoch further, at least; trials are many and short.
-    further, interrupted = (25 if "trials" in name else 1), 0
+    # Every repetition gets one call further, at least; trials are many and short.
+    further, interrupted = (7 if "trials" in name else 1), 0
     while True:
         interrupt(further)
         try:
@@ -113,7 +114,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_weights(
 
 
 @pytest.mark.parametrize(
-    ("minutes", "epochs", "writes"), [(60, None, 1), (0, None, 5), (60, 2, 3), (60, 3, 2)]
+    ("minutes", "epochs", "writes"), [(60, None, 1), (0, None, 3), (60, 2, 3), (60, 3, 2)]
 )
 def test_epochs_are_saved_as_often_as_asked(
     events: ist.Events,
@@ -143,7 +144,7 @@ def test_epochs_are_saved_as_often_as_asked(
         ({"method": ist.CARL()}, "other method: None before, Method"),
         ({"network": ist.MLP((5,))}, "other network"),
         ({"members": 2}, "other members: None before, 2 now"),
-        ({"training": ist.Training(epochs=5, batch_size=100)}, "training.epochs: 4 before, 5 now"),
+        ({"training": ist.Training(epochs=5, batch_size=6)}, "training.epochs: 4 before, 5 now"),
     ],
 )
 def test_other_settings_are_refused(
@@ -154,7 +155,7 @@ def test_other_settings_are_refused(
     with pytest.raises(ValueError, match=f"is of another fit: .*{named}"):
         ist.fit(events, checkpoint=tmp_path, **(options | change))
     # How much is shown does not matter.
-    options["training"] = ist.Training(epochs=4, batch_size=100, progress_bar=True)
+    options["training"] = ist.Training(epochs=4, batch_size=6, progress_bar=True)
     ist.fit(events, checkpoint=tmp_path, **options)
 
 
@@ -186,7 +187,7 @@ def test_records_and_starts(
     records = ist.draw(ist.KSE(ist.Delta(0.2)), normal, PRIOR, 400, seed=3)
     start = ist.fit(records, network=SMALL, training=TRAINING, seed=2)
     whole = ist.fit(records, start=start, training=TRAINING, seed=4)
-    interrupt(2)
+    interrupt(1)
     with pytest.raises(KeyboardInterrupt):
         ist.fit(records, start=start, training=TRAINING, checkpoint=tmp_path, seed=4)
     interrupt(None)

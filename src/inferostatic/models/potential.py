@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from ..inputs import as_floats, in_short
 from ..supervision.records import Capability, Event, EventBatch, Number, Numbers, Theta, Thetas
 from .features.feature_map import AbstractFeatureMap
-from .networks.networks import AbstractFeedForward, AbstractPairNetwork
+from .networks.networks import AbstractFeedForward, AbstractPairNetwork, LinearLayer
 from .theta_potential import ThetaPotential
 
 if TYPE_CHECKING:
@@ -70,25 +70,27 @@ class PotentialModel(AbstractScoreModel):
 
     def embed_x(self, x: Event) -> Any:  # noqa: ANN401
         """What `join` needs of one event: computed once, however many θ it is evaluated at."""
-        features = self.x_features(x)
+        return self._embed_x_features(self.x_features(x))
+
+    def _embed_x_features(self, features: Float[Array, "features *columns"]) -> Any:  # noqa: ANN401
         if isinstance(self.network, AbstractPairNetwork):
             return self.network.embed_x(features)
         if isinstance(self.network, AbstractFeedForward):
-            return features @ self.network.first.weight[:, : len(features)].T
+            weight = self.network.first.weight[:, : len(features)]
+            return LinearLayer(weight, None)(features)
         return features
 
     def embed_theta(self, theta: Theta) -> Any:  # noqa: ANN401
         """What `join` needs of one θ."""
-        part = self._embed_features(self.theta_features(theta))
+        part = self._embed_theta_features(self.theta_features(theta))
         return part if self.centring is None else (part, self.centring(theta))
 
-    def _embed_features(self, features: Float[Array, " features"]) -> Any:  # noqa: ANN401
+    def _embed_theta_features(self, features: Float[Array, "features *columns"]) -> Any:  # noqa: ANN401
         if isinstance(self.network, AbstractPairNetwork):
             return self.network.embed_theta(features)
         if isinstance(self.network, AbstractFeedForward):
             first = self.network.first
-            product = features @ first.weight[:, -len(features) :].T
-            return product if first.bias is None else product + first.bias
+            return LinearLayer(first.weight[:, -len(features) :], first.bias)(features)
         return features
 
     def join(self, x_part: Any, theta_part: Any) -> Number:  # noqa: ANN401
@@ -122,10 +124,25 @@ class PotentialModel(AbstractScoreModel):
         """
         if len(thetas) < SPLIT_POINTS and not isinstance(self.network, AbstractPairNetwork):
             return jax.vmap(jax.vmap(self.potential), in_axes=(None, 0))(x, thetas)
+        if isinstance(self.network, AbstractFeedForward):
+            return self._table_by_columns(x, thetas)
         theta_parts = jax.vmap(jax.vmap(self.embed_theta))(thetas)
         return jax.vmap(jax.vmap(self.join), in_axes=(None, 0))(
             jax.vmap(self.embed_x)(x), theta_parts
         )
+
+    def _table_by_columns(
+        self, x: EventBatch, thetas: Float[Array, "points batch theta_dim"]
+    ) -> Float[Array, "points batch"]:
+        """The same, of all events at all their θ as columns of one matrix."""
+        points, batch, _ = thetas.shape
+        rows = thetas.reshape(points * batch, -1)
+        x_part = self._embed_x_features(jax.vmap(self.x_features, out_axes=1)(x))
+        theta_part = self._embed_theta_features(jax.vmap(self.theta_features, out_axes=1)(rows))
+        table = self._join_parts(jnp.tile(x_part, points), theta_part)
+        if self.centring is not None:
+            table = table - jax.vmap(self.centring)(rows)
+        return table.reshape(points, batch)
 
     def grid(
         self, x: Float[Array, "events x_dim"], thetas: Float[Array, "points theta_dim"]

@@ -89,6 +89,10 @@ class AbstractExampleSource(eqx.Module):
     def pieces(self, train: AbstractTrainingRows, epoch: Epoch) -> Generator[Piece]:
         """All training events once, in an order of their own for each epoch."""
 
+    @abc.abstractmethod
+    def has_one_piece(self, train: AbstractTrainingRows, epoch: Epoch) -> bool:
+        """Whether every epoch is one piece, of the same examples."""
+
 
 class AbstractDataset(eqx.Module):
     """Events or records as training reads them.

@@ -196,6 +196,11 @@ class FileExamples(AbstractExampleSource):
 
         return read_ahead(read, -(-len(train) // size))
 
+    def has_one_piece(self, train: AbstractTrainingRows, epoch: Epoch) -> bool:
+        """No: its examples are read anew."""
+        del train, epoch
+        return False
+
 
 def read_ahead(read: Callable[[int], Piece], count: int) -> Generator[Piece]:
     """Pieces 0, 1, …, each read while the one before is in use."""

@@ -56,6 +56,10 @@ class MemoryExamples(AbstractExampleSource):
             part = np.ascontiguousarray(order[..., first : first + block, :])
             yield Piece(self.all, part, real[first : first + block])
 
+    def has_one_piece(self, train: AbstractTrainingRows, epoch: Epoch) -> bool:
+        """Usually."""
+        return epoch.steps(BLOCK_NUMBERS) * epoch.batch >= len(train)
+
 
 @eqx.filter_jit
 def _take(examples: Examples, index: Array, *, own_features: bool) -> Examples:

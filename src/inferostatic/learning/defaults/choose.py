@@ -102,7 +102,7 @@ def count_planned_steps(
     trial = complete_training(training, events, part)
     steps = 0
     if open_.features:
-        short = shorten(trial, choose_features_part(to_the_end=to_the_end))
+        short = shorten(trial, choose_features_part(to_the_end=to_the_end), part)
         deep = deepen(architecture, part) if open_network else None
         steps += (MOST_CANDIDATES + (deep is not None)) * count_steps(short, part)
     if not open_.decay:
@@ -111,7 +111,7 @@ def count_planned_steps(
         ready = PAIR if members is None else 1
         return steps + (TRIED_TO_THE_END + max(wanted - ready, 0)) * whole
     # Two towers are tried once.
-    steps += (1 + len(FEWER_SHRINKS)) * count_steps(shorten(trial, DECAY_PART), part)
+    steps += (1 + len(FEWER_SHRINKS)) * count_steps(shorten(trial, DECAY_PART, part), part)
     return steps + wanted * whole
 
 

@@ -8,7 +8,7 @@ many events fewer are made, for the sake of time.
 import dataclasses
 import math
 
-from ..training.options import Training
+from ..training.options import Training, round_epochs
 
 #: Effort from which several networks are trained and averaged.
 ENSEMBLE_EFFORT = 3.0
@@ -73,5 +73,6 @@ def set_length(training: Training, events: int, training_events: int) -> Trainin
         most = 1.0 if events <= FEW_EVENTS else LONGEST_EFFORT
         least = min(steps, QUICK_STEPS * min(training.effort / QUICK_EFFORT, 1.0))
         steps = max(steps * math.sqrt(min(training.effort, most)), least)
-        epochs = max(1, round(steps / math.ceil(training_events / batch)))
+        open_ = dataclasses.replace(training, batch_size=batch)
+        return round_epochs(open_, steps / math.ceil(training_events / batch), training_events)
     return dataclasses.replace(training, batch_size=batch, epochs=epochs)

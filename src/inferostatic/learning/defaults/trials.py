@@ -13,7 +13,7 @@ import numpy as np
 from ...models.architecture import AbstractArchitecture
 from ..dataset.dataset import AbstractDataset
 from ..training.members import LearningProblem, MemberSetting, TrainedModel, train_side_by_side
-from ..training.options import Training
+from ..training.options import Training, round_epochs
 from .sizes import FEW_EVENTS
 
 #: Events up to which networks of every weight decay are trained to the end on all of them.
@@ -57,7 +57,7 @@ class Trials:
 
     def shorten(self, part: float) -> Training:
         """The training with a part of its epochs."""
-        return shorten(self.training, part)
+        return shorten(self.training, part, self.events)
 
     def run(
         self,
@@ -69,9 +69,9 @@ class Trials:
         return train_side_by_side(self.problem, groups, training, title=f"choosing {what}")
 
 
-def shorten(training: Training, part: float) -> Training:
+def shorten(training: Training, part: float, training_events: int) -> Training:
     """The training with a part of its epochs."""
-    return dataclasses.replace(training, epochs=max(1, round(part * (training.epochs or 1))))
+    return round_epochs(training, part * (training.epochs or 1), training_events)
 
 
 def wants_trials(training: Training) -> bool:

@@ -27,6 +27,9 @@ BOUNDS: Mapping[str, Mapping[str, float]] = {
     "test_fraction": {"least": 0, "below": 1},
 }
 
+#: Steps of one compiled call, at least: between calls Python takes as long as a few steps.
+STEPS_TOGETHER = 120
+
 
 class AbstractSchedule(eqx.Module):
     """How the learning rate changes during training."""
@@ -197,6 +200,29 @@ def count_steps(training: Training, training_events: int) -> int:
     assert training.epochs is not None
     batch = min(training.batch_size, training_events)
     return training.epochs * math.ceil(training_events / batch)
+
+
+def count_epochs_together(training: Training, training_events: int) -> int:
+    """Epochs that may be made by one compiled call: those that make `STEPS_TOGETHER` steps.
+
+    It divides the number of epochs, so that all calls of a training share a program.
+    """
+    epochs, block = training.epochs or 1, _find_block(training, training_events)
+    return epochs if epochs < block else math.gcd(epochs, block)
+
+
+def round_epochs(training: Training, epochs: float, training_events: int) -> Training:
+    """The training with about so many epochs: whole calls, where there is more than one."""
+    block = _find_block(training, training_events)
+    if epochs < block:
+        block = 1
+    return dataclasses.replace(training, epochs=max(1, round(epochs / block)) * block)
+
+
+def _find_block(training: Training, training_events: int) -> int:
+    """Epochs that make `STEPS_TOGETHER` steps, at least one."""
+    one = dataclasses.replace(training, epochs=1)
+    return max(1, STEPS_TOGETHER // count_steps(one, training_events))
 
 
 def _decay(decays: Array) -> optax.GradientTransformationExtraArgs:

@@ -115,10 +115,10 @@ class SavedTraining:
         best = BestEpoch(arrays["best-weights"], arrays["best-loss"], arrays["best-epoch"])
         return Run(state, best, **{name: arrays[name] for name in RUN})
 
-    def keep_run(self, run: Run) -> None:
-        """Keep an epoch, where it is time to."""
+    def keep_run(self, run: Run, added: int = 1) -> None:
+        """Keep the last of the epochs that were added, where it is time to."""
         every = self.saved.epochs
-        now = every is not None and run.epochs % every == 0
+        now = every is not None and run.epochs % every < added
         self.saved.keep(self.key, lambda: self._pack_run(run), now=now)
 
     def keep_result(self, result: TrainingResult) -> None:

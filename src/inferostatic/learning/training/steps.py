@@ -124,6 +124,23 @@ def _run_steps(
     return jax.lax.scan(step, state, (batches, real))
 
 
+def _run_epochs(
+    job: Job,
+    state: State,
+    examples: Examples,
+    orders: Int[Array, "epochs *members steps batch"],
+    real: Float[Array, "epochs steps"],
+    keys: PRNGKeyArray,
+) -> tuple[State, tuple[Float[Array, "epochs steps members"], Float[Array, "epochs members p"]]]:
+    """Several epochs, as `_run_steps` does one: their losses, and the weights after each."""
+
+    def epoch(state: State, given: tuple[Array, Array, PRNGKeyArray]) -> tuple[State, Any]:
+        state, losses = _run_steps(job, state, examples, *given)
+        return state, (losses, state.weights)
+
+    return jax.lax.scan(epoch, state, (orders, real, keys))
+
+
 def _own_and_common(
     batch: Examples, *, features: bool, all_: bool = False
 ) -> tuple[Examples, Examples]:
@@ -165,9 +182,13 @@ def compile_with(function: Any, *, small: bool = False, long: bool = False) -> A
     return compile_with_options(function, _SMALL if small else _LARGE, NOTHING if long else UNTRIED)
 
 
-def compile_steps(job: Job, steps: int) -> Any:  # noqa: ANN401
-    """`_run_steps`, compiled in the way that suits the network and the length of its training."""
-    return compile_with(_run_steps, small=is_small(job.model), long=steps >= MANY_STEPS)
+def compile_steps(job: Job, steps: int, *, epochs: int = 1) -> Any:  # noqa: ANN401
+    """`_run_steps`, compiled in the way that suits the network and the length of its training.
+
+    For several `epochs` at a time `_run_epochs`.
+    """
+    run = _run_steps if epochs == 1 else _run_epochs
+    return compile_with(run, small=is_small(job.model), long=steps >= MANY_STEPS)
 
 
 def is_small(model: AbstractModel) -> bool:
@@ -210,6 +231,19 @@ def member_losses(
 ) -> Float[Array, "members n"]:
     """Weighted loss of every example for each member, in chunks."""
     return compile_with(_member_losses)(job, weights, examples)
+
+
+def epoch_losses(
+    job: Job, weights: Float[Array, "epochs members parameters"], examples: Examples
+) -> Float[Array, "epochs members n"]:
+    """The same for the weights of several epochs."""
+    return compile_with(_epoch_losses)(job, weights, examples)
+
+
+def _epoch_losses(
+    job: Job, weights: Float[Array, "epochs members parameters"], examples: Examples
+) -> Float[Array, "epochs members n"]:
+    return jax.lax.map(lambda one: _member_losses(job, one, examples), weights)
 
 
 def _member_losses(

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import equinox as eqx
 import jax
@@ -14,17 +15,17 @@ from ...estimator.history import History
 from ...inputs import warn_user
 from ...progress import Advance, progress
 from ...streams import Purpose, Stream
-from ...threefry import fold_in
+from ...threefry import fold_in, stack_keys
 from ..dataset.examples import Epoch, Examples
 from .best_epoch import BestEpoch, KeptEpoch, choose_epoch
 from .checks import raise_bad_loss, warn_beyond_limit
 from .devices import Placement, choose_placement
-from .options import count_steps
+from .options import count_epochs_together, count_steps
 from .run import Run, TrainingResult
 from .saved_training import identify_training
-from .steps import Job, State, compile_steps, initial_state, member_losses, supervise_examples
+from .steps import Job, State, compile_steps, initial_state, supervise_examples
 from .stopping import Stop, StoppingRule
-from .validation import Task, draw_validation, find_event_losses
+from .validation import Task, draw_validation, find_event_losses, find_losses
 
 
 def train_members(task: Task, weights: np.ndarray, *, title: str | None = None) -> TrainingResult:
@@ -52,18 +53,23 @@ def train_members(task: Task, weights: np.ndarray, *, title: str | None = None) 
         run = dataclasses.replace(run, state=placement.place_members(run.state))
         if run.epochs:
             advance(steps * run.epochs, _note(run))
+        # A run that goes on may have been kept between two calls of another version.
+        together = math.gcd(_count_together(task, epoch, placement), run.epochs)
         while (stop := rule.decide(run.validation_loss)) is None:
-            epoch = dataclasses.replace(epoch, number=run.epochs)
-            run = _add_epoch(task, run, validation, epoch, placement)
-            saved.keep_run(run)
-            advance(steps, _note(run))
-        result = _finish(task, run, validation, stop)
+            numbers = range(run.epochs, run.epochs + together)
+            epochs = [dataclasses.replace(epoch, number=number) for number in numbers]
+            run = _add_epochs(task, run, validation, epochs, placement)
+            saved.keep_run(run, added=together)
+            advance(together * steps, _note(run))
+        result = _finish(task, run, validation, stop, together)
         saved.keep_result(result)
     return result
 
 
-def _finish(task: Task, run: Run, validation: Examples | None, stop: Stop) -> TrainingResult:
-    kept = _keep(task, run, stopped_early=stop.early)
+def _finish(
+    task: Task, run: Run, validation: Examples | None, stop: Stop, together: int
+) -> TrainingResult:
+    kept = _keep(task, run, together, stopped_early=stop.early)
     history = History(
         train_loss=run.train_loss,
         validation_loss=run.validation_loss,
@@ -100,56 +106,86 @@ def _plan_epochs(task: Task, *, members: int) -> Epoch:
     return Epoch(task.seed, 0, batch, orders, numbers=_measure_example(task))
 
 
-def _add_epoch(
-    task: Task, run: Run, validation: Examples | None, epoch: Epoch, placement: Placement
+def _count_together(task: Task, epoch: Epoch, placement: Placement) -> int:
+    """Epochs that one compiled call makes: several where they are short."""
+    train, training = task.split.train, task.training
+    alone = training.patience is not None or placement.mesh is not None
+    if alone or not task.examples.has_one_piece(train, epoch):
+        return 1
+    return count_epochs_together(training, len(train))
+
+
+def _add_epochs(
+    task: Task,
+    run: Run,
+    validation: Examples | None,
+    epochs: Sequence[Epoch],
+    placement: Placement,
 ) -> Run:
-    """The run with one more epoch."""
+    """The run with more epochs."""
     began = time.perf_counter()
-    state, train_loss = _train_epoch(task, run.state, epoch, placement)
-    loss = np.full(len(train_loss), np.nan)
+    state, weights, train_loss = _train_epochs(task, run.state, epochs, placement)
+    loss = np.full(train_loss.shape, np.nan)
     if validation is not None:
-        each = np.asarray(member_losses(task.job, state.weights, validation), np.float64)
-        loss = each.mean(axis=1)
-    seconds = time.perf_counter() - began
-    number = epoch.number + 1
+        loss = np.stack([each.mean(axis=1) for each in find_losses(task.job, weights, validation)])
+    seconds = np.full(len(epochs), (time.perf_counter() - began) / len(epochs))
     good = np.isfinite(train_loss) & (np.isfinite(loss) | (validation is None))
     if not good.all():
-        member = int(np.flatnonzero(~good)[0])
-        raise_bad_loss(task, run.state.weights, epoch=number, member=member)
+        first, member = (int(index[0]) for index in np.nonzero(~good))
+        before = [run.state.weights, *weights][first]
+        raise_bad_loss(task, before, epoch=epochs[first].number + 1, member=member)
     keep_best = validation is not None and task.training.keep_best
+    best = run.best
+    for epoch, own, of_epoch in zip(epochs, weights, loss, strict=True):
+        best = best.update(own, of_epoch, epoch.number + 1, keep_best=keep_best)
     return Run(
         state=state,
-        best=run.best.update(state.weights, loss, number, keep_best=keep_best),
-        train_loss=np.concatenate([run.train_loss, train_loss[None]]),
-        validation_loss=np.concatenate([run.validation_loss, loss[None]]),
-        seconds=np.append(run.seconds, seconds),
+        best=best,
+        train_loss=np.concatenate([run.train_loss, train_loss]),
+        validation_loss=np.concatenate([run.validation_loss, loss]),
+        seconds=np.concatenate([run.seconds, seconds]),
     )
 
 
-def _train_epoch(
-    task: Task, state: State, epoch: Epoch, placement: Placement
-) -> tuple[State, np.ndarray]:
-    """One pass over the training events in a fresh order; the mean loss of each member."""
-    key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
+def _train_epochs(
+    task: Task, state: State, epochs: Sequence[Epoch], placement: Placement
+) -> tuple[State, Sequence[Array], np.ndarray]:
+    """Passes over the training events, each in a fresh order.
+
+    The weights after each of them, and the mean loss of each member, shape (epochs, members).
+    """
     steps = count_steps(task.training, len(task.split.train))
-    run_steps = compile_steps(task.job, steps)
-    losses = []
-    with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
-        for number, piece in enumerate(pieces):
-            order = placement.place_order(piece.order, own=epoch.orders is not None)
-            real, own = jax.device_put(piece.real), fold_in(key, number)
-            examples = placement.repeat(piece.examples)
-            state, loss = run_steps(task.job, state, examples, jax.device_put(order), real, own)
-            losses.append(np.asarray(loss, np.float64) * piece.real[:, None])
-    return state, np.concatenate(losses).sum(axis=0) / len(task.split.train)
+    run_steps = compile_steps(task.job, steps, epochs=len(epochs))
+    keys = [Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number) for epoch in epochs]
+    weights, losses = [], []
+    with contextlib.ExitStack() as stack:
+        sources = [
+            stack.enter_context(contextlib.closing(task.examples.pieces(task.split.train, epoch)))
+            for epoch in epochs
+        ]
+        for number, pieces in enumerate(zip(*sources, strict=True)):
+            order = np.stack([piece.order for piece in pieces])
+            real = np.stack([piece.real for piece in pieces])
+            own = [fold_in(key, number) for key in keys]
+            examples = placement.repeat(pieces[0].examples)
+            if len(epochs) > 1:
+                given = jax.device_put(order), jax.device_put(real), stack_keys(own)
+                state, (loss, weights) = run_steps(task.job, state, examples, *given)
+            else:
+                placed = placement.place_order(order[0], own=epochs[0].orders is not None)
+                given = jax.device_put(placed), jax.device_put(real[0]), own[0]
+                state, loss = run_steps(task.job, state, examples, *given)
+                weights, loss = [state.weights], np.asarray(loss)[None]
+            losses.append(np.asarray(loss, np.float64) * real[..., None])
+    return state, weights, np.concatenate(losses, axis=1).sum(axis=1) / len(task.split.train)
 
 
-def _keep(task: Task, run: Run, *, stopped_early: bool) -> KeptEpoch:
+def _keep(task: Task, run: Run, together: int, *, stopped_early: bool) -> KeptEpoch:
     """The best or the last epoch of every member."""
     best, last = run.best, run.state.weights
     if len(task.split.validation) == 0:
         return KeptEpoch(best.weights, best.epoch, np.zeros((len(last), 0)))
-    of_last, of_best = find_event_losses(task, [last, best.weights])
+    of_last, of_best = find_event_losses(task, [last, best.weights], together)
     final = KeptEpoch(np.asarray(last), np.full(len(last), run.epochs), of_last)
     return choose_epoch(best, final, of_best, stopped_early=stopped_early)
 

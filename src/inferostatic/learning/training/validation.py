@@ -1,6 +1,7 @@
 """Validation: the same events with the same records throughout a training."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from ..dataset.dataset import AbstractExampleSource, Split
 from ..dataset.examples import Examples
 from .options import Training
 from .saved_training import NOWHERE, Place
-from .steps import Job, fix_records, member_losses
+from .steps import Job, epoch_losses, fix_records, member_losses
 
 #: Records (candidate sets, pairs, …) over all validation events by which finished members are
 #: compared: more than during training, since it is done once.
@@ -55,7 +56,31 @@ def draw_records(
     return fix_records(task.job, task.examples.take(index), key)
 
 
-def find_event_losses(task: Task, weights: list[Array | np.ndarray]) -> list[np.ndarray]:
+def find_losses(
+    job: Job, weights: Sequence[Array | np.ndarray] | Array, examples: Examples, together: int = 0
+) -> list[np.ndarray]:
+    """For the weights of each epoch, the loss of every example, shape (members, examples).
+
+    They are asked for so many at a time, by default all: `together` epochs have one program.
+    """
+    count, together = len(weights), together or len(weights)
+    if together == 1:
+        each = [member_losses(job, jax.device_put(one), examples) for one in weights]
+        return [np.asarray(one, np.float64) for one in each]
+    if isinstance(weights, jax.Array):
+        stacked = weights
+    else:
+        # Whole calls: the last weights fill up what is missing.
+        filled = [*weights, *[weights[-1]] * (-count % together)]
+        stacked = jax.device_put(np.stack([np.asarray(one) for one in filled]))
+    parts = range(0, len(stacked), together)
+    each = [epoch_losses(job, stacked[i : i + together], examples) for i in parts]
+    return list(np.concatenate(each).astype(np.float64)[:count])
+
+
+def find_event_losses(
+    task: Task, weights: list[Array | np.ndarray], together: int = 1
+) -> list[np.ndarray]:
     """For each set of weights, the loss of every validation event, shape (members, events).
 
     Each is a mean over several records, where these are drawn, which are the same for all.
@@ -64,12 +89,13 @@ def find_event_losses(task: Task, weights: list[Array | np.ndarray]) -> list[np.
     times = 1
     if not task.examples.has_fixed_records:
         times = max(1, min(FINAL_RECORDS // len(task.split.validation), FINAL_RECORDS_EACH))
-    # One after another, by the programs that were compiled for the epochs' own validation.
+    # By the program that was compiled for the epochs' own validation.
     losses = [np.zeros((len(w), len(task.split.validation))) for w in weights]
     for number in range(times):
         validation = draw_validation(task, number)
         assert validation is not None
-        for sums, w in zip(losses, weights, strict=True):
-            each = member_losses(task.job, jax.device_put(w), validation)
-            sums += np.asarray(each, np.float64) / times
+        for sums, each in zip(
+            losses, find_losses(task.job, weights, validation, together), strict=True
+        ):
+            sums += each / times
     return losses

@@ -82,10 +82,17 @@ class LinearLayer(eqx.Module):
     weight: Float[Array, "out_size in_size"]
     bias: Float[Array, " out_size"] | None
 
-    def __call__(self, a: Float[Array, "*rows in_size"]) -> Float[Array, "*rows out_size"]:
-        """The affine map, of one vector or of rows."""
-        product = a @ self.weight.T
-        return product if self.bias is None else product + self.bias
+    def __call__(self, a: Float[Array, "in_size *columns"]) -> Float[Array, "out_size *columns"]:
+        """The affine map, of one vector or of columns.
+
+        Columns, because the weight's gradient is then a product of two wide matrices; of two tall
+        ones it takes XLA twice the time on a CPU.
+        """
+        if a.ndim == 1:
+            product = a @ self.weight.T
+            return product if self.bias is None else product + self.bias
+        product = self.weight @ a
+        return product if self.bias is None else product + self.bias[:, None]
 
 
 class AbstractPairNetwork(eqx.Module):
@@ -121,10 +128,10 @@ class AbstractFeedForward(eqx.Module):
         """The first layer."""
 
     @abc.abstractmethod
-    def after_first(self, z: Float[Array, "*rows width"]) -> Float[Array, "*rows out_size"]:
-        """The output, from what the first layer gives; of one vector or of rows."""
+    def after_first(self, z: Float[Array, "width *columns"]) -> Float[Array, "out_size *columns"]:
+        """The output, from what the first layer gives; of one vector or of columns."""
 
-    def __call__(self, a: Float[Array, "*rows in_size"]) -> Float[Array, "*rows out_size"]:
+    def __call__(self, a: Float[Array, "in_size *columns"]) -> Float[Array, "out_size *columns"]:
         """The output."""
         return self.after_first(self.first(a))
 
@@ -146,7 +153,7 @@ class MLPNetwork(AbstractFeedForward):
         """The first layer."""
         return self.layers[0]
 
-    def after_first(self, z: Float[Array, "*rows width"]) -> Float[Array, "*rows out_size"]:
+    def after_first(self, z: Float[Array, "width *columns"]) -> Float[Array, "out_size *columns"]:
         """The other layers, each after an activation."""
         for layer in self.layers[1:]:
             z = layer(self.activation(z))
@@ -186,7 +193,7 @@ class ResidualNetwork(AbstractFeedForward):
         """The first layer."""
         return self.enter
 
-    def after_first(self, z: Float[Array, "*rows width"]) -> Float[Array, "*rows out_size"]:
+    def after_first(self, z: Float[Array, "width *columns"]) -> Float[Array, "out_size *columns"]:
         """z → z + W₂ σ(W₁ σ(z) + b₁) + b₂ in every block, then the last layer."""
         for one, two in self.blocks:
             z = z + two(self.activation(one(self.activation(z))))
