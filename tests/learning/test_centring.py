@@ -193,10 +193,11 @@ def test_fit_centres_on_request_and_says_so(events) -> None:
     assert bare.model.centring is None
 
 
-def test_only_large_default_fits_are_centred() -> None:
+def test_default_fits_are_centred_unless_events_are_few() -> None:
     default = ist.Training()
-    assert wants_centring(default, ist.KCE(), 30_001)
-    assert not wants_centring(default, ist.KCE(), 30_000)
+    assert wants_centring(default, ist.KCE(), 500)
+    assert not wants_centring(default, ist.KCE(), 499)
+    assert not wants_centring(ist.Training(effort=0.1), ist.KCE(), 500)
     assert not wants_centring(default, ist.KLRE(ist.Rectangular(0.4)), 100_000)
     assert not wants_centring(ist.Training(epochs=20), ist.KCE(), 100_000)
     assert wants_centring(ist.Training(epochs=20, centre=True), ist.KCE(), 100)

@@ -83,7 +83,7 @@ def fit(
 
     Without further arguments this is the best we know: a residual potential trained by multi-scale
     KCE, with the latent information that the events carry, features and weight decay chosen on
-    validation events, and centred where events are many. `history.choices` of the estimator says
+    validation events, and the score is centred. `history.choices` of the estimator says
     what was chosen.
 
     Args:

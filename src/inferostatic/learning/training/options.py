@@ -112,8 +112,8 @@ class Training:
             they were not given, and take the best by validation loss. None does so unless `epochs`
             is given or the effort is small.
         centre: subtract a function of θ alone, found on all events, so that the mean score at every
-            θ is 0, as it must be. None does so after training by KCE on more than 30,000 events,
-            unless `epochs` is given.
+            θ is 0, as it must be. None does so after training by KCE on 500 events or more, unless
+            `epochs` is given or the effort is small.
         shared_batches: all members see the same batches; otherwise each has its own order.
         progress_bar: force the display on or off.
     """
