@@ -83,8 +83,8 @@ def fit(
 
     Without further arguments this is the best we know: a residual potential trained by multi-scale
     KCE, with the latent information that the events carry, features and weight decay chosen on
-    validation events, and the score is centred. `history.choices` of the estimator says
-    what was chosen.
+    validation events, whose score is centred. `history.choices` of the estimator says what was
+    chosen.
 
     Args:
         events: stored `Events`, whose supervision is drawn fresh in every epoch, or fixed
