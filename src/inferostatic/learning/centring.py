@@ -10,6 +10,7 @@ events that it has not seen follows from the same sums over folds.
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -182,20 +183,34 @@ def terms_of(dim: int, degree: int) -> _Terms:
 
 def gradients(theta: np.ndarray, box: _Box, terms: _Terms) -> np.ndarray:
     """∂/∂θ_j of every term, shape (d, n, terms)."""
+    result = np.zeros((theta.shape[1], len(theta), len(terms)))
+    for j, (own, columns) in enumerate(_own_gradients(theta, box, terms)):
+        result[j][:, own] = columns
+    return result
+
+
+def _own_gradients(
+    theta: np.ndarray, box: _Box, terms: _Terms
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each θ_j, which terms depend on it, and their ∂/∂θ_j, shape (n, these terms).
+
+    With many parameters each term contains few of them.
+    """
     low, high = box
     dim, highest = theta.shape[1], max(max(term) for term in terms)
     position = 2 * (theta - low) / (high - low) - 1
     values = [legendre.legvander(position[:, j], highest) for j in range(dim)]
     slope = legendre.legder(np.eye(highest + 1))  # a column for each polynomial
-    lower = [legendre.legvander(position[:, j], max(highest - 1, 0)) for j in range(dim)]
-    slopes = [lower[j] @ slope * 2 / (high[j] - low[j]) for j in range(dim)]
     degrees = np.array(terms)
-    result = np.empty((dim, len(theta), len(terms)))
     for j in range(dim):
-        result[j] = slopes[j][:, degrees[:, j]]
+        own = np.flatnonzero(degrees[:, j])
+        slopes = values[j][:, :highest] @ slope * 2 / (high[j] - low[j])
+        columns = slopes[:, degrees[own, j]]
         for i in set(range(dim)) - {j}:
-            result[j] *= values[i][:, degrees[:, i]]
-    return result
+            mixed = np.flatnonzero(degrees[own, i])
+            if len(mixed):
+                columns[:, mixed] *= values[i][:, degrees[own[mixed], i]]
+        yield own, columns
 
 
 def find_subtracted_score(centring: ThetaPotential, theta: np.ndarray) -> np.ndarray:
@@ -232,11 +247,10 @@ class _Sums:
             rows = np.flatnonzero(fold == number)
             for first in range(0, len(rows), CHUNK):
                 part = rows[first : first + CHUNK]
-                design = gradients(theta[part], box, terms)
-                for j, columns in enumerate(design):
+                for j, (own, columns) in enumerate(_own_gradients(theta[part], box, terms)):
                     weighted = columns * weights[part, j : j + 1]
-                    matrix[number] += weighted.T @ columns
-                    vector[number] += weighted.T @ score[part, j]
+                    matrix[number][np.ix_(own, own)] += weighted.T @ columns
+                    vector[number][own] += weighted.T @ score[part, j]
         return cls(matrix, vector)
 
     def gain(self, index: list[int]) -> float:
