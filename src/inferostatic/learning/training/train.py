@@ -136,7 +136,9 @@ def _add_epochs(
         raise_bad_loss(task, before, epoch=epochs[first].number + 1, member=member)
     keep_best = validation is not None and task.training.keep_best
     best = run.best
-    for epoch, own, of_epoch in zip(epochs, weights, loss, strict=True):
+    # Not taken apart on the device, which would compile a program.
+    each = np.asarray(weights) if isinstance(weights, jax.Array) else weights
+    for epoch, own, of_epoch in zip(epochs, each, loss, strict=True):
         best = best.update(own, of_epoch, epoch.number + 1, keep_best=keep_best)
     return Run(
         state=state,
