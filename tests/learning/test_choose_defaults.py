@@ -247,7 +247,7 @@ class MovingPeak:
 @pytest.mark.parametrize(("width", "towers"), [(1.0, True), (0.003, False)])
 def test_the_kind_of_network_is_chosen_by_many_events(width: float, towers: bool) -> None:  # noqa: FBT001
     events = ist.simulate(MovingPeak(width), PRIOR, 20_000, seed=1, progress_bar=False)
-    training = ist.Training(epochs=8, batch_size=128, choose=True, progress_bar=False)
+    training = ist.Training(epochs=8, batch_size=128, choose=True, centre=False, progress_bar=False)
     fitted: Any = ist.fit(events, training=training, seed=1)
     assert isinstance(fitted.architecture.network, ist.TwoTower) == towers
     assert fitted.history.choices[-1].startswith("network and weight decay: ")
@@ -323,7 +323,7 @@ def test_a_deep_network_is_taken_with_few_events_too() -> None:
 
 @pytest.mark.slow
 def test_a_shallow_network_is_kept_where_depth_gains_nothing() -> None:
-    training = ist.Training(epochs=8, batch_size=200, choose=True, progress_bar=False)
+    training = ist.Training(epochs=8, batch_size=200, choose=True, centre=False, progress_bar=False)
     plain = ist.simulate(
         lambda theta, rng: theta + rng.standard_normal(theta.shape), PRIOR, 1000, seed=1
     )
@@ -346,7 +346,7 @@ def test_a_longer_trial_decides_where_the_deep_network_only_learns_faster(
         return dataclasses.replace(choice, event_losses=np.stack([shallow, shallow - 1]))
 
     monkeypatch.setattr(choose, "choose_features", favour_depth)
-    training = ist.Training(epochs=8, batch_size=200, choose=True, progress_bar=False)
+    training = ist.Training(epochs=8, batch_size=200, choose=True, centre=False, progress_bar=False)
     plain = ist.simulate(
         lambda theta, rng: theta + rng.standard_normal(theta.shape), PRIOR, 1000, seed=1
     )

@@ -1,5 +1,6 @@
 """Fits that are interrupted and repeated: the same weights bit by bit as without interruption."""
 
+import dataclasses
 import os
 import threading
 import warnings
@@ -70,7 +71,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "without validation": {
         "network": SMALL,
-        "training": ist.Training(epochs=2, validation_fraction=0.0, progress_bar=False),
+        "training": dataclasses.replace(TRAINING, validation_fraction=0.0),
     },
 }
 

@@ -37,6 +37,9 @@ MOST_TERMS = 400
 EVENTS_PER_TERM = 50
 #: Parts of the events that are left out in turn.
 FOLDS = 5
+#: Standard errors by which B(θ) must bring the mean score closer to 0 on events that it was not
+#: found with. Where scores are large, chance alone gives it a slope that ruins far ratios.
+CLEARLY = 3.0
 #: Events that are used, at most.
 MOST_EVENTS = 200_000
 #: Events whose terms are computed at a time, to bound the memory.
@@ -104,13 +107,16 @@ def centre_score(
         return bare, Centring(0, 0, 0.0, len(x))
     every = choices[-1][1]
     weights = _by_spread(score, theta, box) * (weight / weight.mean())[:, None]
-    sums = _Sums.over(score, theta, weights, box, every, rng.integers(0, FOLDS, len(x)))
-    gains = [sums.gain([every.index(term) for term in terms]) for _, terms in choices]
+    fold = rng.integers(0, FOLDS, len(x))
+    sums = _Sums.over(score, theta, weights, box, every, fold)
+    indices = [[every.index(term) for term in terms] for _, terms in choices]
+    gains = [sums.gain(index) for index in indices]
     best = int(np.argmax(gains))
-    if not gains[best] > 0:
-        return bare, Centring(0, 0, 0.0, len(x))
     degree, terms = choices[best]
-    coefficients = sums.solution([every.index(term) for term in terms])
+    each = sums.gain_of_events(indices[best], score, theta, weights, box, terms, fold)
+    if not gains[best] > CLEARLY * each.std() * np.sqrt(len(each)):
+        return bare, Centring(0, 0, 0.0, len(x))
+    coefficients = sums.solution(indices[best])
     centring = ThetaPotential(*box, degrees=tuple(terms), coefficients=coefficients)
     # Weighted, so in units of the spread of the score at each θ.
     before = float(np.sqrt(gains[best] / np.sum(weights * score**2)))
@@ -258,13 +264,39 @@ class _Sums:
         matrix, vector = self.matrix[:, index][:, :, index], self.vector[:, index]
         total = 0.0
         for fold in range(FOLDS):
-            found = _solve(matrix.sum(axis=0) - matrix[fold], vector.sum(axis=0) - vector[fold])
+            found = self.solution(index, without=fold)
             total += 2 * vector[fold] @ found - found @ matrix[fold] @ found
         return float(total)
 
-    def solution(self, index: list[int]) -> np.ndarray:
-        """The coefficients by all events."""
+    def gain_of_events(
+        self,
+        index: list[int],
+        score: np.ndarray,
+        theta: np.ndarray,
+        weights: np.ndarray,
+        box: _Box,
+        terms: _Terms,
+        fold: np.ndarray,
+    ) -> np.ndarray:
+        """What each event contributes to the gain."""
+        gains = np.empty(len(score))
+        for number in range(FOLDS):
+            found = self.solution(index, without=number)
+            rows = np.flatnonzero(fold == number)
+            for first in range(0, len(rows), CHUNK):
+                part = rows[first : first + CHUNK]
+                slopes = [g @ found[own] for own, g in _own_gradients(theta[part], box, terms)]
+                slope = np.stack(slopes, axis=1)
+                squares = weights[part] * slope * (2 * score[part] - slope)
+                gains[part] = squares.sum(axis=1)
+        return gains
+
+    def solution(self, index: list[int], without: int | None = None) -> np.ndarray:
+        """The coefficients by all events, or by those of the other folds."""
         matrix, vector = self.matrix[:, index][:, :, index], self.vector[:, index]
+        if without is not None:
+            rest = np.arange(FOLDS) != without
+            matrix, vector = matrix[rest], vector[rest]
         return _solve(matrix.sum(axis=0), vector.sum(axis=0))
 
 
