@@ -13,6 +13,7 @@ import inferostatic as ist
 from exact_estimators import exact_dirichlet
 from inferostatic.learning.centring import (
     DEGREES,
+    _Sample,
     _Sums,
     centre_score,
     find_subtracted_score,
@@ -146,10 +147,11 @@ def test_the_gain_is_the_sum_over_events(events) -> None:
     rng = np.random.default_rng(5)
     score = exact_dirichlet(low=0.5, tilt=0.3).score(x, theta)
     weights, fold = rng.uniform(0.5, 2.0, score.shape), rng.integers(0, 5, 3000)
-    sums = _Sums.over(score, theta, weights, box, terms, fold)
+    sample = _Sample(score, theta, weights, box, fold)
+    sums = _Sums.over(sample, terms)
     index = [0, 2, 3]
     chosen = [terms[i] for i in index]
-    each = sums.gain_of_events(index, score, theta, weights, box, chosen, fold)
+    each = sums.gain_of_events(index, sample, chosen)
     assert each.sum() == pytest.approx(sums.gain(index), rel=1e-9)
     # By how much the squares fall where B is subtracted that other folds have found.
     found = [sums.solution(index, without=number) for number in range(5)]

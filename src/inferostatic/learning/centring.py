@@ -53,6 +53,8 @@ CENTRED_EVENTS = 500
 
 _Box = tuple[np.ndarray, np.ndarray]
 _Terms = list[tuple[int, ...]]
+#: For each θ_j, which terms depend on it, and their ∂/∂θ_j, shape (n, these terms).
+_Gradients = Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,13 +109,13 @@ def centre_score(
         return bare, Centring(0, 0, 0.0, len(x))
     every = choices[-1][1]
     weights = _by_spread(score, theta, box) * (weight / weight.mean())[:, None]
-    fold = rng.integers(0, FOLDS, len(x))
-    sums = _Sums.over(score, theta, weights, box, every, fold)
+    sample = _Sample(score, theta, weights, box, rng.integers(0, FOLDS, len(x)))
+    sums = _Sums.over(sample, every)
     indices = [[every.index(term) for term in terms] for _, terms in choices]
     gains = [sums.gain(index) for index in indices]
     best = int(np.argmax(gains))
     degree, terms = choices[best]
-    each = sums.gain_of_events(indices[best], score, theta, weights, box, terms, fold)
+    each = sums.gain_of_events(indices[best], sample, terms)
     if not gains[best] > CLEARLY * each.std() * np.sqrt(len(each)):
         return bare, Centring(0, 0, 0.0, len(x))
     coefficients = sums.solution(indices[best])
@@ -195,13 +197,8 @@ def gradients(theta: np.ndarray, box: _Box, terms: _Terms) -> np.ndarray:
     return result
 
 
-def _own_gradients(
-    theta: np.ndarray, box: _Box, terms: _Terms
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For each θ_j, which terms depend on it, and their ∂/∂θ_j, shape (n, these terms).
-
-    With many parameters each term contains few of them.
-    """
+def _own_gradients(theta: np.ndarray, box: _Box, terms: _Terms) -> _Gradients:
+    # Only of the terms that depend on θ_j: with many parameters each contains few of them.
     low, high = box
     dim, highest = theta.shape[1], max(max(term) for term in terms)
     position = 2 * (theta - low) / (high - low) - 1
@@ -231,6 +228,24 @@ def find_subtracted_score(centring: ThetaPotential, theta: np.ndarray) -> np.nda
 
 
 @dataclasses.dataclass(frozen=True)
+class _Sample:
+    """Scores ŝ at the events' θ, with a weight for each component, in folds."""
+
+    score: np.ndarray
+    theta: np.ndarray
+    weights: np.ndarray
+    box: _Box
+    fold: np.ndarray
+
+    def chunks(self, fold: int, terms: _Terms) -> Iterator[tuple[np.ndarray, _Gradients]]:
+        """Rows of a fold, a few at a time, with the gradients of the terms there."""
+        rows = np.flatnonzero(self.fold == fold)
+        for first in range(0, len(rows), CHUNK):
+            part = rows[first : first + CHUNK]
+            yield part, _own_gradients(self.theta[part], self.box, terms)
+
+
+@dataclasses.dataclass(frozen=True)
 class _Sums:
     """Normal equations of the weighted least squares of ŝ by ∇B, one for each fold."""
 
@@ -238,25 +253,15 @@ class _Sums:
     vector: np.ndarray
 
     @classmethod
-    def over(
-        cls,
-        score: np.ndarray,
-        theta: np.ndarray,
-        weights: np.ndarray,
-        box: _Box,
-        terms: _Terms,
-        fold: np.ndarray,
-    ) -> "_Sums":
+    def over(cls, sample: _Sample, terms: _Terms) -> "_Sums":
         matrix = np.zeros((FOLDS, len(terms), len(terms)))
         vector = np.zeros((FOLDS, len(terms)))
-        for number in range(FOLDS):
-            rows = np.flatnonzero(fold == number)
-            for first in range(0, len(rows), CHUNK):
-                part = rows[first : first + CHUNK]
-                for j, (own, columns) in enumerate(_own_gradients(theta[part], box, terms)):
-                    weighted = columns * weights[part, j : j + 1]
-                    matrix[number][np.ix_(own, own)] += weighted.T @ columns
-                    vector[number][own] += weighted.T @ score[part, j]
+        for fold in range(FOLDS):
+            for part, gradients in sample.chunks(fold, terms):
+                for j, (own, columns) in enumerate(gradients):
+                    weighted = columns * sample.weights[part, j : j + 1]
+                    matrix[fold][np.ix_(own, own)] += weighted.T @ columns
+                    vector[fold][own] += weighted.T @ sample.score[part, j]
         return cls(matrix, vector)
 
     def gain(self, index: list[int]) -> float:
@@ -268,26 +273,14 @@ class _Sums:
             total += 2 * vector[fold] @ found - found @ matrix[fold] @ found
         return float(total)
 
-    def gain_of_events(
-        self,
-        index: list[int],
-        score: np.ndarray,
-        theta: np.ndarray,
-        weights: np.ndarray,
-        box: _Box,
-        terms: _Terms,
-        fold: np.ndarray,
-    ) -> np.ndarray:
-        """What each event contributes to the gain."""
-        gains = np.empty(len(score))
-        for number in range(FOLDS):
-            found = self.solution(index, without=number)
-            rows = np.flatnonzero(fold == number)
-            for first in range(0, len(rows), CHUNK):
-                part = rows[first : first + CHUNK]
-                slopes = [g @ found[own] for own, g in _own_gradients(theta[part], box, terms)]
-                slope = np.stack(slopes, axis=1)
-                squares = weights[part] * slope * (2 * score[part] - slope)
+    def gain_of_events(self, index: list[int], sample: _Sample, terms: _Terms) -> np.ndarray:
+        """What each event of the sample contributes to the gain; `terms` are those of `index`."""
+        gains = np.empty(len(sample.score))
+        for fold in range(FOLDS):
+            found = self.solution(index, without=fold)
+            for part, gradients in sample.chunks(fold, terms):
+                slope = np.stack([columns @ found[own] for own, columns in gradients], axis=1)
+                squares = sample.weights[part] * slope * (2 * sample.score[part] - slope)
                 gains[part] = squares.sum(axis=1)
         return gains
 
