@@ -134,15 +134,18 @@ class PotentialModel(AbstractScoreModel):
     def _table_by_columns(
         self, x: EventBatch, thetas: Float[Array, "points batch theta_dim"]
     ) -> Float[Array, "points batch"]:
-        """The same, of all events at all their θ as columns of one matrix."""
-        points, batch, _ = thetas.shape
-        rows = thetas.reshape(points * batch, -1)
+        """The same, of all events at all their θ as columns of one matrix.
+
+        Those of an event lie side by side, so that a batch can be divided among devices.
+        """
+        points, batch, dim = thetas.shape
+        rows = jnp.swapaxes(thetas, 0, 1).reshape(batch * points, dim)
         x_part = self._embed_x_features(jax.vmap(self.x_features, out_axes=1)(x))
         theta_part = self._embed_theta_features(jax.vmap(self.theta_features, out_axes=1)(rows))
-        table = self._join_parts(jnp.tile(x_part, points), theta_part)
+        table = self._join_parts(jnp.repeat(x_part, points, axis=1), theta_part)
         if self.centring is not None:
             table = table - jax.vmap(self.centring)(rows)
-        return table.reshape(points, batch)
+        return table.reshape(batch, points).T
 
     def grid(
         self, x: Float[Array, "events x_dim"], thetas: Float[Array, "points theta_dim"]

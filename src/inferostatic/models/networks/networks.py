@@ -88,11 +88,11 @@ class LinearLayer(eqx.Module):
         Columns, because the weight's gradient is then a product of two wide matrices; of two tall
         ones it takes XLA twice the time on a CPU.
         """
-        if a.ndim == 1:
-            product = a @ self.weight.T
-            return product if self.bias is None else product + self.bias
-        product = self.weight @ a
-        return product if self.bias is None else product + self.bias[:, None]
+        # One vector from the left: mapped over a few events that is faster for small matrices.
+        product = a @ self.weight.T if a.ndim == 1 else jnp.tensordot(self.weight, a, axes=1)
+        if self.bias is None:
+            return product
+        return product + self.bias.reshape(-1, *[1] * (a.ndim - 1))
 
 
 class AbstractPairNetwork(eqx.Module):
