@@ -2,11 +2,12 @@
 
 import jax
 import jax.monitoring
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from inferostatic.streams import Purpose, Stream
-from inferostatic.threefry import draw_uniform, fold_in, make_key, split_key
+from inferostatic.threefry import draw_uniform, fold_in, make_key, split_key, stack_keys
 
 KEYS = [jax.random.key(seed) for seed in (0, 1, 4_000_000_000)]
 SHAPES = [(64, 6), (64, 64), (1, 64), (33, 64), (0, 3)]
@@ -37,6 +38,13 @@ def test_numbers_folded_in(key: jax.Array) -> None:
     for number in (0, 1, 2**31):
         expected = jax.random.fold_in(key, np.uint32(number))
         np.testing.assert_array_equal(words(fold_in(key, number)), words(expected))
+
+
+def test_stacked_keys() -> None:
+    for keys in (KEYS, [jax.random.key(seed, impl="rbg") for seed in (1, 2)]):
+        found, expected = stack_keys(keys), jnp.stack(keys)
+        assert jax.random.key_impl(found) == jax.random.key_impl(expected)
+        np.testing.assert_array_equal(words(found), words(expected))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

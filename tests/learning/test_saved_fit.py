@@ -45,10 +45,10 @@ def weights(estimator: Any) -> bytes:
 @pytest.fixture
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
     """Ctrl-C in the call of that number that makes epochs, counted over all trainings."""
-    real, lock = train._train_epochs, threading.Lock()
+    real, lock = train._add_epochs, threading.Lock()
     left: list[int | None] = [None]
 
-    def train_epochs(*arguments: Any) -> Any:
+    def add_epochs(*arguments: Any) -> Any:
         with lock:
             if left[0] is not None:
                 left[0] -= 1
@@ -56,7 +56,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
                     raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(train, "_train_epochs", train_epochs)
+    monkeypatch.setattr(train, "_add_epochs", add_epochs)
     return lambda number: left.__setitem__(0, number)
 
 

@@ -1,11 +1,13 @@
 """Several short epochs in one compiled call are those that are made one by one."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
 import inferostatic as ist
+from inferostatic.learning.dataset import memory
 from inferostatic.learning.training import options, train
 from inferostatic.learning.training.options import (
     Training,
@@ -29,13 +31,13 @@ def events() -> ist.Events:
 def count_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of epochs of each call from now on."""
     calls: list[int] = []
-    real = train._train_epochs
+    real = train._add_epochs
 
-    def make(task: Any, state: Any, epochs: Any, placement: Any) -> Any:
+    def add(task: Any, run: Any, validation: Any, epochs: Any, placement: Any) -> Any:
         calls.append(len(epochs))
-        return real(task, state, epochs, placement)
+        return real(task, run, validation, epochs, placement)
 
-    monkeypatch.setattr(train, "_train_epochs", make)
+    monkeypatch.setattr(train, "_add_epochs", add)
     return calls
 
 
@@ -68,7 +70,9 @@ def test_epochs_made_together_are_those_made_one_by_one(
     np.testing.assert_allclose(*score, rtol=1e-3, atol=1e-3)
 
 
-def test_the_best_epoch_may_lie_within_a_call(events: ist.Events) -> None:
+def test_the_best_epoch_may_lie_within_a_call(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So long a training of a network without decay is best long before its end."""
     training = Training(
         epochs=60,
@@ -85,6 +89,16 @@ def test_the_best_epoch_may_lie_within_a_call(events: ist.Events) -> None:
     best = int(history.best_epoch[0])
     assert 1 <= best < 60
     assert best == 1 + int(np.argmin(history.validation_loss[:, 0]))
+    # Its weights, not those of the epoch before or after.
+    monkeypatch.setattr(options, "STEPS_TOGETHER", 1)
+    alone = ist.fit(few, network=ist.MLP((64, 64)), training=training, seed=1)
+    points = np.linspace(-0.6, 0.6, 20)[:, None]
+    scores = [one.score(points, -points) for one in (estimator, alone)]
+    np.testing.assert_allclose(*scores, rtol=1e-2, atol=1e-3)
+    for wrong in (best - 1, best + 1):
+        short = dataclasses.replace(training, epochs=wrong, keep_best=False)
+        other = ist.fit(few, network=ist.MLP((64, 64)), training=short, seed=1)
+        assert np.abs(other.score(points, -points) - scores[0]).max() > 0.1
 
 
 def test_epochs_that_could_stop_early_are_made_one_by_one(
@@ -94,6 +108,27 @@ def test_epochs_that_could_stop_early_are_made_one_by_one(
     training = Training(epochs=4, batch_size=64, patience=3)
     ist.fit(events, network=NETWORK, training=training, seed=1)
     assert set(calls) == {1}
+
+
+@pytest.mark.parametrize("bound", [(memory, "BLOCK_NUMBERS", 1), (train, "MOST_KEPT", 100)])
+def test_epochs_of_several_pieces_or_of_many_weights_are_made_one_by_one(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch, bound: tuple[Any, str, int]
+) -> None:
+    training = Training(epochs=4, batch_size=64)
+
+    def fit() -> ist.Estimator:
+        return ist.fit(events, network=NETWORK, training=training, seed=1)
+
+    calls = count_calls(monkeypatch)
+    together = fit()
+    assert set(calls) == {4}
+    calls.clear()
+    monkeypatch.setattr(*bound)
+    alone = fit()
+    assert set(calls) == {1}
+    losses = [one.history.train_loss for one in (together, alone)]
+    # Pieces have random candidates of their own.
+    np.testing.assert_allclose(*losses, rtol=1e-4 if bound[0] is train else 0.3)
 
 
 def test_a_loss_that_runs_away_within_a_call_names_its_epoch(
@@ -112,6 +147,22 @@ def test_a_loss_that_runs_away_within_a_call_names_its_epoch(
     together = say()
     monkeypatch.setattr(options, "STEPS_TOGETHER", 1)
     assert say() == together
+
+
+def test_the_epoch_and_the_member_of_a_bad_loss_are_named(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = train._train_short_epochs
+
+    def spoil(task: Any, state: Any, epochs: Any) -> Any:
+        state, weights, losses = real(task, state, epochs)
+        losses[2, 1] = losses[4, 0] = np.nan
+        return state, weights, losses
+
+    monkeypatch.setattr(train, "_train_short_epochs", spoil)
+    training = Training(epochs=6, batch_size=64)
+    with pytest.raises(ist.TrainingError, match=r"in epoch 3 \(member 1\)"):
+        ist.fit(events, network=NETWORK, members=2, training=training, seed=1)
 
 
 @pytest.mark.parametrize(

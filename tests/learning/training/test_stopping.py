@@ -36,12 +36,12 @@ def test_losses_that_are_not_finite_improve_nothing() -> None:
 def test_each_member_remembers_its_own_best_epoch() -> None:
     best = BestEpoch.before_training(jnp.zeros((2, 1)))
     for epoch, loss in enumerate(([2.0, 1.0], [1.0, 2.0], [3.0, 3.0]), start=1):
-        weights = jnp.full((2, 1), float(epoch))
+        weights = np.full((2, 1), float(epoch))
         best = best.update(weights, np.array(loss), epoch, keep_best=True)
     np.testing.assert_array_equal(best.epoch, [2, 1])
     np.testing.assert_array_equal(np.asarray(best.weights)[:, 0], [2.0, 1.0])
     np.testing.assert_array_equal(best.loss, [1.0, 1.0])
-    last = best.update(jnp.full((2, 1), 4.0), np.array([9.0, 9.0]), 4, keep_best=False)
+    last = best.update(np.full((2, 1), 4.0), np.array([9.0, 9.0]), 4, keep_best=False)
     np.testing.assert_array_equal(last.epoch, [4, 4])
 
 

@@ -32,7 +32,7 @@ class BestEpoch:
         return cls(np.asarray(weights), np.full(members, np.inf), np.zeros(members, int))
 
     def update(
-        self, weights: Array, loss: np.ndarray, epoch: int, *, keep_best: bool
+        self, weights: np.ndarray, loss: np.ndarray, epoch: int, *, keep_best: bool
     ) -> "BestEpoch":
         """With another epoch, which replaces the best where it is better, or `keep_best` is off."""
         better = loss < self.loss if keep_best else np.ones(len(loss), bool)

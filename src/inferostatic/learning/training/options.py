@@ -27,7 +27,8 @@ BOUNDS: Mapping[str, Mapping[str, float]] = {
     "test_fraction": {"least": 0, "below": 1},
 }
 
-#: Steps of one compiled call, at least: between calls Python takes as long as a few steps.
+#: Steps of one compiled call, at most, where epochs are shorter: between calls Python takes as long
+#: as a few steps.
 STEPS_TOGETHER = 120
 
 
@@ -112,8 +113,8 @@ class Training:
             they were not given, and take the best by validation loss. None does so unless `epochs`
             is given or the effort is small.
         centre: subtract a function of θ alone, found on all events, so that the mean score at every
-            θ is 0, as it must be. None does so after training by KCE on 500 events or more, unless
-            `epochs` is given or the effort is small.
+            θ is 0, as it must be. None does so after training by KCE on 500 events or more, if
+            settings are chosen (`choose`).
         shared_batches: all members see the same batches; otherwise each has its own order.
         progress_bar: force the display on or off.
     """

@@ -234,16 +234,27 @@ def member_losses(
 
 
 def epoch_losses(
-    job: Job, weights: Float[Array, "epochs members parameters"], examples: Examples
+    job: Job,
+    weights: Float[Array, "epochs members parameters"],
+    examples: Examples,
+    *,
+    count: int | None = None,
 ) -> Float[Array, "epochs members n"]:
-    """The same for the weights of several epochs."""
-    return compile_with(_epoch_losses)(job, weights, examples)
+    """The same for the weights of several epochs, or of the first `count`."""
+    some = jax.device_put(np.int32(len(weights) if count is None else count))
+    return compile_with(_epoch_losses)(job, weights, examples, some)
 
 
 def _epoch_losses(
-    job: Job, weights: Float[Array, "epochs members parameters"], examples: Examples
+    job: Job,
+    weights: Float[Array, "epochs members parameters"],
+    examples: Examples,
+    count: Int[Array, ""],
 ) -> Float[Array, "epochs members n"]:
-    return jax.lax.map(lambda one: _member_losses(job, one, examples), weights)
+    def add(i: Array, losses: Array) -> Array:
+        return losses.at[i].set(_member_losses(job, weights[i], examples))
+
+    return jax.lax.fori_loop(0, count, add, jnp.zeros((*weights.shape[:2], len(examples))))
 
 
 def _member_losses(

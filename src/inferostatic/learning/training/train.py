@@ -23,9 +23,20 @@ from .devices import Placement, choose_placement
 from .options import count_epochs_together, count_steps
 from .run import Run, TrainingResult
 from .saved_training import identify_training
-from .steps import Job, State, compile_steps, initial_state, supervise_examples
+from .steps import (
+    Job,
+    State,
+    compile_steps,
+    epoch_losses,
+    initial_state,
+    member_losses,
+    supervise_examples,
+)
 from .stopping import Stop, StoppingRule
-from .validation import Task, draw_validation, find_event_losses, find_losses
+from .validation import Task, draw_validation, find_event_losses
+
+#: Weights that a call of several epochs may keep, those after each of them: 40 MB.
+MOST_KEPT = 10_000_000
 
 
 def train_members(task: Task, weights: np.ndarray, *, title: str | None = None) -> TrainingResult:
@@ -53,8 +64,8 @@ def train_members(task: Task, weights: np.ndarray, *, title: str | None = None) 
         run = dataclasses.replace(run, state=placement.place_members(run.state))
         if run.epochs:
             advance(steps * run.epochs, _note(run))
-        # A run that goes on may have been kept between two calls of another version.
-        together = math.gcd(_count_together(task, epoch, placement), run.epochs)
+        # Whatever number of epochs was kept, the rest comes out even.
+        together = math.gcd(_count_together(task, weights, epoch, placement), run.epochs)
         while (stop := rule.decide(run.validation_loss)) is None:
             numbers = range(run.epochs, run.epochs + together)
             epochs = [dataclasses.replace(epoch, number=number) for number in numbers]
@@ -106,13 +117,15 @@ def _plan_epochs(task: Task, *, members: int) -> Epoch:
     return Epoch(task.seed, 0, batch, orders, numbers=_measure_example(task))
 
 
-def _count_together(task: Task, epoch: Epoch, placement: Placement) -> int:
+def _count_together(task: Task, weights: np.ndarray, epoch: Epoch, placement: Placement) -> int:
     """Epochs that one compiled call makes: several where they are short."""
     train, training = task.split.train, task.training
     alone = training.patience is not None or placement.mesh is not None
     if alone or not task.examples.has_one_piece(train, epoch):
         return 1
-    return count_epochs_together(training, len(train))
+    together = count_epochs_together(training, len(train))
+    # The weights after each of them are kept until the end of the call.
+    return together if together * weights.size <= MOST_KEPT else 1
 
 
 def _add_epochs(
@@ -124,20 +137,26 @@ def _add_epochs(
 ) -> Run:
     """The run with more epochs."""
     began = time.perf_counter()
-    state, weights, train_loss = _train_epochs(task, run.state, epochs, placement)
+    if len(epochs) > 1:
+        state, weights, train_loss = _train_short_epochs(task, run.state, epochs)
+    else:
+        state, train_loss = _train_epoch(task, run.state, epochs[0], placement)
+        weights = state.weights
+    # Shaped on the host: on the device that would compile a program.
+    each = np.asarray(weights).reshape(len(epochs), *run.state.weights.shape)
     loss = np.full(train_loss.shape, np.nan)
     if validation is not None:
-        loss = np.stack([each.mean(axis=1) for each in find_losses(task.job, weights, validation)])
+        find = epoch_losses if len(epochs) > 1 else member_losses
+        of_events = np.asarray(find(task.job, weights, validation), np.float64)
+        loss = of_events.reshape(*loss.shape, -1).mean(axis=2)
     seconds = np.full(len(epochs), (time.perf_counter() - began) / len(epochs))
     good = np.isfinite(train_loss) & (np.isfinite(loss) | (validation is None))
     if not good.all():
         first, member = (int(index[0]) for index in np.nonzero(~good))
-        before = [run.state.weights, *weights][first]
+        before = [run.state.weights, *each][first]
         raise_bad_loss(task, before, epoch=epochs[first].number + 1, member=member)
     keep_best = validation is not None and task.training.keep_best
     best = run.best
-    # Not taken apart on the device, which would compile a program.
-    each = np.asarray(weights) if isinstance(weights, jax.Array) else weights
     for epoch, own, of_epoch in zip(epochs, each, loss, strict=True):
         best = best.update(own, of_epoch, epoch.number + 1, keep_best=keep_best)
     return Run(
@@ -149,46 +168,47 @@ def _add_epochs(
     )
 
 
-def _train_epochs(
-    task: Task, state: State, epochs: Sequence[Epoch], placement: Placement
-) -> tuple[State, Sequence[Array], np.ndarray]:
-    """Passes over the training events, each in a fresh order.
+def _train_epoch(
+    task: Task, state: State, epoch: Epoch, placement: Placement
+) -> tuple[State, np.ndarray]:
+    """One pass over the training events in a fresh order; the mean loss, shape (1, members)."""
+    key = Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number)
+    run_steps = compile_steps(task.job, count_steps(task.training, len(task.split.train)))
+    losses = []
+    with contextlib.closing(task.examples.pieces(task.split.train, epoch)) as pieces:
+        for number, piece in enumerate(pieces):
+            order = placement.place_order(piece.order, own=epoch.orders is not None)
+            real, own = jax.device_put(piece.real), fold_in(key, number)
+            examples = placement.repeat(piece.examples)
+            state, loss = run_steps(task.job, state, examples, jax.device_put(order), real, own)
+            losses.append(np.asarray(loss, np.float64) * piece.real[:, None])
+    return state, np.concatenate(losses).sum(axis=0)[None] / len(task.split.train)
 
-    The weights after each of them, and the mean loss of each member, shape (epochs, members).
-    """
-    steps = count_steps(task.training, len(task.split.train))
-    run_steps = compile_steps(task.job, steps, epochs=len(epochs))
-    keys = [Stream(epoch.seed, Purpose.EPOCH_RECORDS).key(epoch.number) for epoch in epochs]
-    weights, losses = [], []
-    with contextlib.ExitStack() as stack:
-        sources = [
-            stack.enter_context(contextlib.closing(task.examples.pieces(task.split.train, epoch)))
-            for epoch in epochs
-        ]
-        for number, pieces in enumerate(zip(*sources, strict=True)):
-            order = np.stack([piece.order for piece in pieces])
-            real = np.stack([piece.real for piece in pieces])
-            own = [fold_in(key, number) for key in keys]
-            examples = placement.repeat(pieces[0].examples)
-            if len(epochs) > 1:
-                given = jax.device_put(order), jax.device_put(real), stack_keys(own)
-                state, (loss, weights) = run_steps(task.job, state, examples, *given)
-            else:
-                placed = placement.place_order(order[0], own=epochs[0].orders is not None)
-                given = jax.device_put(placed), jax.device_put(real[0]), own[0]
-                state, loss = run_steps(task.job, state, examples, *given)
-                weights, loss = [state.weights], np.asarray(loss)[None]
-            losses.append(np.asarray(loss, np.float64) * real[..., None])
-    return state, weights, np.concatenate(losses, axis=1).sum(axis=1) / len(task.split.train)
+
+def _train_short_epochs(
+    task: Task, state: State, epochs: Sequence[Epoch]
+) -> tuple[State, Array, np.ndarray]:
+    """The same for several epochs of one piece each, in one call; and the weights after each."""
+    train = task.split.train
+    steps = count_steps(task.training, len(train))
+    run_epochs = compile_steps(task.job, steps, epochs=len(epochs))
+    pieces = [piece for epoch in epochs for piece in task.examples.pieces(train, epoch)]
+    order, real = np.stack([p.order for p in pieces]), np.stack([p.real for p in pieces])
+    # The number of the piece is folded in, as for an epoch alone.
+    keys = [Stream(one.seed, Purpose.EPOCH_RECORDS).key(one.number) for one in epochs]
+    given = jax.device_put(order), jax.device_put(real), stack_keys([fold_in(k, 0) for k in keys])
+    state, (loss, weights) = run_epochs(task.job, state, pieces[0].examples, *given)
+    losses = np.asarray(loss, np.float64) * real[..., None]
+    return state, weights, losses.sum(axis=1) / len(train)
 
 
 def _keep(task: Task, run: Run, together: int, *, stopped_early: bool) -> KeptEpoch:
     """The best or the last epoch of every member."""
-    best, last = run.best, run.state.weights
+    best, last = run.best, np.asarray(run.state.weights)
     if len(task.split.validation) == 0:
         return KeptEpoch(best.weights, best.epoch, np.zeros((len(last), 0)))
-    of_last, of_best = find_event_losses(task, [last, best.weights], together)
-    final = KeptEpoch(np.asarray(last), np.full(len(last), run.epochs), of_last)
+    of_last, of_best = find_event_losses(task, np.stack([last, best.weights]), together)
+    final = KeptEpoch(last, np.full(len(last), run.epochs), of_last)
     return choose_epoch(best, final, of_best, stopped_early=stopped_early)
 
 

@@ -1,11 +1,9 @@
 """Validation: the same events with the same records throughout a training."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
 from ...progress import Advance
 from ...streams import Purpose, Stream
@@ -56,32 +54,8 @@ def draw_records(
     return fix_records(task.job, task.examples.take(index), key)
 
 
-def find_losses(
-    job: Job, weights: Sequence[Array | np.ndarray] | Array, examples: Examples, together: int = 0
-) -> list[np.ndarray]:
-    """For the weights of each epoch, the loss of every example, shape (members, examples).
-
-    They are asked for so many at a time, by default all: `together` epochs have one program.
-    """
-    count, together = len(weights), together or len(weights)
-    if together == 1:
-        each = [member_losses(job, jax.device_put(one), examples) for one in weights]
-        return [np.asarray(one, np.float64) for one in each]
-    if isinstance(weights, jax.Array):
-        stacked = weights
-    else:
-        # Whole calls: the last weights fill up what is missing.
-        filled = [*weights, *[weights[-1]] * (-count % together)]
-        stacked = jax.device_put(np.stack([np.asarray(one) for one in filled]))
-    parts = range(0, len(stacked), together)
-    each = [epoch_losses(job, stacked[i : i + together], examples) for i in parts]
-    return list(np.concatenate(each).astype(np.float64)[:count])
-
-
-def find_event_losses(
-    task: Task, weights: list[Array | np.ndarray], together: int = 1
-) -> list[np.ndarray]:
-    """For each set of weights, the loss of every validation event, shape (members, events).
+def find_event_losses(task: Task, weights: np.ndarray, together: int = 1) -> np.ndarray:
+    """The loss of every validation event by several sets of weights, shape (sets, members, events).
 
     Each is a mean over several records, where these are drawn, which are the same for all.
     """
@@ -89,13 +63,21 @@ def find_event_losses(
     times = 1
     if not task.examples.has_fixed_records:
         times = max(1, min(FINAL_RECORDS // len(task.split.validation), FINAL_RECORDS_EACH))
-    # By the program that was compiled for the epochs' own validation.
-    losses = [np.zeros((len(w), len(task.split.validation))) for w in weights]
+    losses = np.zeros((*weights.shape[:2], len(task.split.validation)))
     for number in range(times):
         validation = draw_validation(task, number)
         assert validation is not None
-        for sums, each in zip(
-            losses, find_losses(task.job, weights, validation, together), strict=True
-        ):
-            sums += each / times
+        losses += _find_losses(task.job, weights, validation, together) / times
     return losses
+
+
+def _find_losses(job: Job, weights: np.ndarray, examples: Examples, together: int) -> np.ndarray:
+    """By the program that was compiled for the validation of so many epochs."""
+    if together == 1:
+        each = [member_losses(job, jax.device_put(one), examples) for one in weights]
+        return np.asarray(each, np.float64)
+    # What the program takes for further epochs is not evaluated.
+    filled = np.zeros((together, *weights.shape[1:]), weights.dtype)
+    filled[: len(weights)] = weights
+    losses = epoch_losses(job, jax.device_put(filled), examples, count=len(weights))
+    return np.asarray(losses, np.float64)[: len(weights)]
