@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import inferostatic as ist
-from inferostatic.learning.defaults import choose, weight_decay
+from inferostatic.learning.defaults import choose, depth, weight_decay
 from inferostatic.learning.defaults.depth import choose_depth, deepen
 from inferostatic.learning.defaults.trials import (
     Trials,
@@ -345,6 +345,39 @@ def test_no_longer_trial_is_made_where_depth_promises_little() -> None:
         taken, reasons = choose_depth(nothing, shallow, deep, np.stack([losses, losses - lead]))
         assert taken is shallow
         assert len(reasons) == 1
+
+
+def test_a_promising_lead_must_be_beyond_its_error() -> None:
+    shallow = ist.Potential(ist.Residual())
+    deep = deepen(shallow, 1000)
+    assert deep is not None
+    nothing: Any = None
+    one, other = np.random.default_rng(2).normal(size=(2, 200))
+    # The mean lead is 0.05, its error 0.1.
+    other += one.mean() - other.mean() - 0.05
+    taken, reasons = choose_depth(nothing, shallow, deep, np.stack([one, other]))
+    assert taken is shallow
+    assert len(reasons) == 1
+
+
+@pytest.mark.parametrize(("lead", "blocks"), [(0.02, 2), (0.04, 6)])
+def test_the_longer_trial_asks_for_more_than_the_short_one(
+    lead: float, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shallow = ist.Potential(ist.Residual())
+    deep = deepen(shallow, 1000)
+    assert deep is not None
+    losses = np.random.default_rng(1).normal(size=200)
+
+    def run(*_: Any) -> Any:
+        return [[SimpleNamespace(event_losses=each[None])] for each in (losses, losses - lead)]
+
+    monkeypatch.setattr(depth, "make_setting", lambda *_: None)
+    monkeypatch.setattr(depth, "describe_cost", lambda *_: "")
+    monkeypatch.setattr(depth, "_hide_steps", lambda _: SimpleNamespace(run=run))
+    trials: Any = SimpleNamespace(shorten=lambda _: None)
+    taken: Any = choose_depth(trials, shallow, deep, np.stack([losses, losses - 0.02]))[0]
+    assert taken.network.blocks == blocks
 
 
 # 0.02 is the smallest lead seen on a problem whose errors six blocks lowered threefold.

@@ -91,6 +91,29 @@ def test_a_batch_gives_what_each_setting_gives_alone(events: ist.Events) -> None
     np.testing.assert_allclose(together.loss, [one.loss[0] for one in by_loss], rtol=1e-4)
 
 
+def test_settings_of_a_batch_are_centred_and_measured_as_alone(events: ist.Events) -> None:
+    """Whether a setting is trained beside others must not decide what is compared."""
+    training = dataclasses.replace(QUICK, epochs=2, centre=True, test_fraction=0.1)
+    settings = [
+        ist.Setting(network=ist.Potential(NETWORK, features), training=training)
+        for features in (ist.Standardised(), ist.Quantile())
+    ]
+    assert _groups([_check_setting(one) for one in settings], 2400) == [[0, 1]]
+    together = ist.compare(events, settings, seed=3)
+    alone: list[Any] = [ist.compare(events, [one], seed=3).best for one in settings]
+    x = events.x[:20]
+    for one in alone:
+        assert one.model.centring is not None
+        others: Any = together.estimators
+        found = [each.score(x, 0.3 * x) for each in (one, *others)]
+        distances = [np.abs(other - found[0]).max() for other in found[1:]]
+        same: Any = together.estimators[int(np.argmin(distances))]
+        assert min(distances) < 1e-3 < max(distances)
+        bias = [each.score_bias(np.array([0.3])) for each in (one, same)]
+        np.testing.assert_allclose(bias[0][0], bias[1][0], atol=1e-3)
+        np.testing.assert_allclose(bias[0][1], bias[1][1], rtol=1e-2)
+
+
 def test_the_yardstick_is_the_loss_of_multi_scale_candidates(events: ist.Events) -> None:
     """For the exact density it is lower than for anything else, and equals its own formula."""
     jury = _TestSets(events[:500], seed=1)

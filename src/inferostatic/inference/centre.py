@@ -26,7 +26,8 @@ class CentringReport(AbstractSummarised):
 
     Attributes:
         mean_score: root mean square over θ of E[ŝ | θ], in units of the score's spread, before
-            and after; without bias, so it may come out as 0.
+            and after, as far as a function of θ repairs it on events that it was not found with;
+            0 where none does.
         mean_ratio: E[r(x; θ', θ)] of events at θ for a θ' nearby, which must be 1, before and
             after.
         mean_ratio_error: their standard errors.

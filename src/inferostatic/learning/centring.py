@@ -38,7 +38,9 @@ EVENTS_PER_TERM = 50
 #: Parts of the events that are left out in turn.
 FOLDS = 5
 #: Standard errors by which B(θ) must bring the mean score closer to 0 on events that it was not
-#: found with. Where scores are large, chance alone gives it a slope that ruins far ratios.
+#: found with. Where scores are large, chance alone gives it a slope that ruins far ratios. Of the
+#: degrees that do, the one that does so most is taken: preferring lower ones that are not clearly
+#: worse raised the errors of the score on five toys by 1 to 4%.
 CLEARLY = 3.0
 #: Events that are used, at most.
 MOST_EVENTS = 200_000
@@ -64,8 +66,8 @@ class Centring:
     Attributes:
         terms: of B(θ); 0 where none does any good.
         degree: which of the tried degrees.
-        before: root mean square of the mean score E[ŝ | θ], in units of the score's spread, by
-            events that had no part in finding it. Without bias, so it may come out as 0.
+        before: root mean square of the mean score E[ŝ | θ], in units of the score's spread, as far
+            as a B(θ) repairs it on events that it was not found with; 0 where none does.
         events: number of events used.
     """
 
@@ -112,16 +114,18 @@ def centre_score(
     sample = _Sample(score, theta, weights, box, rng.integers(0, FOLDS, len(x)))
     sums = _Sums.over(sample, every)
     indices = [[every.index(term) for term in terms] for _, terms in choices]
-    gains = [sums.gain(index) for index in indices]
-    best = int(np.argmax(gains))
-    degree, terms = choices[best]
-    each = sums.gain_of_events(indices[best], sample, terms)
-    if not gains[best] > CLEARLY * each.std() * np.sqrt(len(each)):
-        return bare, Centring(0, 0, 0.0, len(x))
+    gains = np.array([sums.gain(index) for index in indices])
+    # Weighted, so in units of the spread of the score at each θ.
+    before = float(np.sqrt(max(gains.max(), 0.0) / np.sum(weights * score**2)))
+    for best in np.argsort(-gains):
+        degree, terms = choices[best]
+        each = sums.gain_of_events(indices[best], sample, terms)
+        if gains[best] > CLEARLY * each.std() * np.sqrt(len(each)):
+            break
+    else:
+        return bare, Centring(0, 0, before, len(x))
     coefficients = sums.solution(indices[best])
     centring = ThetaPotential(*box, degrees=tuple(terms), coefficients=coefficients)
-    # Weighted, so in units of the spread of the score at each θ.
-    before = float(np.sqrt(gains[best] / np.sum(weights * score**2)))
     model = with_centring(estimator.model, centring)
     record = Centring(len(terms), degree, before, len(x))
     return dataclasses.replace(estimator, model=model, diagnosis=None), record
@@ -257,8 +261,8 @@ class _Sums:
         matrix = np.zeros((FOLDS, len(terms), len(terms)))
         vector = np.zeros((FOLDS, len(terms)))
         for fold in range(FOLDS):
-            for part, gradients in sample.chunks(fold, terms):
-                for j, (own, columns) in enumerate(gradients):
+            for part, slopes in sample.chunks(fold, terms):
+                for j, (own, columns) in enumerate(slopes):
                     weighted = columns * sample.weights[part, j : j + 1]
                     matrix[fold][np.ix_(own, own)] += weighted.T @ columns
                     vector[fold][own] += weighted.T @ sample.score[part, j]
@@ -278,10 +282,10 @@ class _Sums:
         gains = np.empty(len(sample.score))
         for fold in range(FOLDS):
             found = self.solution(index, without=fold)
-            for part, gradients in sample.chunks(fold, terms):
-                slope = np.stack([columns @ found[own] for own, columns in gradients], axis=1)
-                squares = sample.weights[part] * slope * (2 * sample.score[part] - slope)
-                gains[part] = squares.sum(axis=1)
+            for part, slopes in sample.chunks(fold, terms):
+                slope = np.stack([columns @ found[own] for own, columns in slopes], axis=1)
+                fall = sample.weights[part] * slope * (2 * sample.score[part] - slope)
+                gains[part] = fall.sum(axis=1)
         return gains
 
     def solution(self, index: list[int], without: int | None = None) -> np.ndarray:

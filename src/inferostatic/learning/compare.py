@@ -32,8 +32,9 @@ from .defaults.choose import complete_training
 from .defaults.method import choose_method
 from .defaults.trials import find_excess_and_error, wants_trials
 from .fit import fit
+from .measure_bias import choose_test_rows
 from .methods import KCE, AbstractMethod, Method
-from .train_estimator import build_estimator
+from .train_estimator import build_estimator, finish_estimator
 from .training.members import LearningProblem, MemberSetting, train_side_by_side
 from .training.options import Training
 
@@ -264,8 +265,9 @@ def _fit_group(group: list[Setting], events: Events, seed: int) -> list[Abstract
     method = as_method(group[0].method)
     dataset = build_dataset(events, method)
     count = len(dataset)
-    split = dataset.split(group[0].training.validation_fraction, seed)
     architectures = [as_architecture(setting.network, count, method) for setting in group]
+    test = choose_test_rows(events, architectures[0], group[0].training)
+    split = dataset.split(group[0].training.validation_fraction, seed, test)
     plans = [complete_training(setting.training, count, len(split.train)) for setting in group]
     settings = [
         MemberSetting(architecture.x_features, plan.weight_decay or 0.0)
@@ -275,9 +277,13 @@ def _fit_group(group: list[Setting], events: Events, seed: int) -> list[Abstract
     problem = LearningProblem(method, dataset, split, seed)
     groups = [(architectures[0], settings)]
     (trained,) = train_side_by_side(problem, groups, plans[0], title=title)
-    return [
+    built = [
         build_estimator(events, problem, *parts)
         for parts in zip(architectures, plans, trained, strict=True)
+    ]
+    return [
+        finish_estimator(estimator, events, problem, setting.training, test)
+        for estimator, setting in zip(built, group, strict=True)
     ]
 
 

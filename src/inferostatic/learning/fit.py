@@ -81,10 +81,10 @@ def fit(
 ) -> AbstractEstimator | MatrixElement:
     """Train a model.
 
-    Without further arguments this is the best we know: a residual potential trained by multi-scale
-    KCE, with the latent information that the events carry, features and weight decay chosen on
-    validation events, whose score is centred. `history.choices` of the estimator says what was
-    chosen.
+    Without further arguments this is the best we know: a potential trained by multi-scale KCE, with
+    the latent information that the events carry. Features, network and weight decay are chosen by
+    validation events, and its score is centred. `history.choices` of the estimator says what was
+    chosen, and whether the score could be centred.
 
     Args:
         events: stored `Events`, whose supervision is drawn fresh in every epoch, or fixed

@@ -110,10 +110,21 @@ def train_estimator(
     trained = dataclasses.replace(trained, history=history)
     estimator = build_estimator(events, problem, defaults.architecture, defaults.training, trained)
     estimator = dataclasses.replace(estimator, provenance=record_provenance(events, options))
-    estimator = centre_after_training(
-        estimator, events, dataset, options.training, options.seed, test
+    return finish_estimator(estimator, events, problem, options.training, test)
+
+
+def finish_estimator(
+    estimator: AbstractEstimator,
+    events: Events | Records,
+    problem: LearningProblem,
+    training: Training,
+    test: np.ndarray,
+) -> AbstractEstimator:
+    """The trained estimator centred, where that is wanted, and its bias measured by test events."""
+    centred = centre_after_training(
+        estimator, events, problem.dataset, training, problem.seed, test
     )
-    return measure_on_rows(estimator, events, test)
+    return measure_on_rows(centred, events, test)
 
 
 def record_provenance(events: Events | Records, options: FitOptions) -> Provenance:
