@@ -92,8 +92,8 @@ class Training:
         effort: how much work the defaults below may cost, 1 by default. 0.1 is a quick look:
             with up to 15,000 events the better of two networks, which differ in their weight decay;
             with more one network, trained for a third of the time, and nothing is tried out. 4
-            trains six networks where two are the default; with more than 15,000 events three, each
-            for twice the time.
+            trains six networks where two are the default; with more than 15,000 events four, each
+            for one and a half times as many steps.
         epochs: passes over the training events.
         batch_size: events in one step.
         learning_rate: of Adam, at its peak.
