@@ -63,7 +63,7 @@ def test_the_choice_is_told(estimator: ist.Estimator, tmp_path: Any) -> None:
     features, decay = estimator.history.choices
     assert features.startswith(f"features: {type(estimator.architecture.x_features).__name__};")
     assert "Standardised +" in features
-    assert decay.startswith("weight decay: shrinking by e^")
+    assert decay.startswith(f"weight decay: {estimator.training.weight_decay:.2g};")
     estimator.save(tmp_path / "model.isn")
     again = ist.load(tmp_path / "model.isn")
     assert again.history.choices == estimator.history.choices
@@ -94,27 +94,32 @@ def test_what_was_given_is_not_tried(events: ist.Events) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sharp", "within", "members"),
+    ("sharp", "within", "shrinks"),
     [
-        (1e9, 1e9, "e^2.3, e^2.3"),
-        (1e9, -1e9, "e^4, e^2.3, e^2.3"),
-        (-1e9, 1e9, "e^0.15, e^0.15"),
-        (-1e9, -1e9, "e^0.6, e^0.15, e^0.15"),
+        (1e9, 1e9, [2.3, 2.3]),
+        (1e9, -1e9, [4.0, 2.3, 2.3]),
+        (-1e9, 1e9, [0.15, 0.15]),
+        (-1e9, -1e9, [0.6, 0.15, 0.15]),
     ],
 )
 def test_the_better_decay_and_its_neighbour_are_the_ensemble(
-    events: ist.Events, monkeypatch: pytest.MonkeyPatch, sharp: float, within: float, members: str
+    events: ist.Events,
+    monkeypatch: pytest.MonkeyPatch,
+    sharp: float,
+    within: float,
+    shrinks: list[float],
 ) -> None:
     """Two networks with the preferred or the weakest decay, and one next to it if it is better."""
     monkeypatch.setattr(weight_decay, "SHARP", sharp)
     monkeypatch.setattr(weight_decay, "WITHIN", within)
     fitted: Any = ist.fit(events, network=NETWORK, training=TRYING, seed=1)
-    assert f"; members are {members} (" in fitted.history.choices[1]
-    assert fitted.members == len(members.split())
+    count = len(events) * 9 // 10
+    decays: list[Any] = [set_shrink(fitted.training, e, count).weight_decay for e in shrinks]
+    named = ", ".join(f"{decay:.2g}" for decay in decays)
+    assert f"; members have {named} (" in fitted.history.choices[1]
+    assert fitted.members == len(shrinks)
     assert fitted.history.train_loss.shape == (6, fitted.members)
-    shrink = float(members.split(",")[0].removeprefix("e^"))
-    expected = set_shrink(fitted.training, shrink, len(events) * 9 // 10).weight_decay
-    assert fitted.training.weight_decay == pytest.approx(expected)
+    assert fitted.training.weight_decay == pytest.approx(decays[0])
     # Each began elsewhere.
     first, *others = np.asarray(fitted.model.network.layers[1].weight)
     assert all(np.abs(first - other).max() > 0.01 for other in others)
@@ -128,8 +133,8 @@ def test_a_quick_look_takes_the_better_of_two_decays(
     quick = ist.Training(effort=0.002, progress_bar=False)
     fitted: Any = ist.fit(events, network=NETWORK, training=quick, seed=1)
     (choice,) = fitted.history.choices
-    assert choice.startswith(f"weight decay: shrinking by e^{taken:g};")
-    expected = set_shrink(fitted.training, taken, len(events) * 9 // 10).weight_decay
+    expected: Any = set_shrink(fitted.training, taken, len(events) * 9 // 10).weight_decay
+    assert choice.startswith(f"weight decay: {expected:.2g};")
     assert fitted.training.weight_decay == pytest.approx(expected)
     assert fitted.members == 1
     # Others are trained alike, from other weights.

@@ -120,15 +120,17 @@ def train_all_decays(
         kept = [chosen]
     else:
         kept = [better, 3] if chosen == better else [chosen, better, 3]
-    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
+    decays = [make_setting(trials, architecture, shrink).weight_decay for shrink in shrinks]
+    names = [_name(decay) for decay in decays]
+    if not alone:
+        names[3] += " again"
     losses = np.concatenate([one.event_losses for one in tried])
     reason = describe_choice("weight decay", names, losses, chosen)
     if len(kept) > 1:
-        reason += f"; members are {', '.join(f'e^{shrinks[j]:g}' for j in kept)}"
+        reason += f"; members have {', '.join(_name(decays[j]) for j in kept)}"
     ready = functools.reduce(join_members, [tried[j] for j in kept])
     reason = f"{reason} {describe_cost(trials, training, began)}"
-    decay = make_setting(trials, architecture, shrinks[chosen]).weight_decay
-    return TriedDecays(decay, reason, ready)
+    return TriedDecays(decays[chosen], reason, ready)
 
 
 def train_two_decays(trials: Trials, architecture: AbstractArchitecture) -> TriedDecays:
@@ -140,7 +142,7 @@ def train_two_decays(trials: Trials, architecture: AbstractArchitecture) -> Trie
     settings = [make_setting(trials, architecture, shrink) for shrink in shrinks]
     (tried,) = trials.run([(architecture, settings)], training, "weight decay")
     better = find_better(*tried)
-    names = [f"shrinking by e^{shrink:g}" for shrink in shrinks]
+    names = [_name(setting.weight_decay) for setting in settings]
     losses = np.concatenate([one.event_losses for one in tried])
     reason = describe_choice("weight decay", names, losses, better)
     reason = f"{reason} {describe_cost(trials, training, began)}"
@@ -165,10 +167,11 @@ def choose_by_short_trials(
     for architecture in architectures:
         towers = isinstance(architecture, Potential) and isinstance(architecture.network, TwoTower)
         shrinks = (TOWER_SHRINK,) if towers and len(architectures) > 1 else FEWER_SHRINKS
-        groups.append((architecture, [make_setting(trials, architecture, s) for s in shrinks]))
+        settings = [make_setting(trials, architecture, shrink) for shrink in shrinks]
+        groups.append((architecture, settings))
         candidates += [(architecture, shrink) for shrink in shrinks]
         kind = "two towers, " if towers else "residual network, " if len(architectures) > 1 else ""
-        names += [f"{kind}shrinking by e^{shrink:g}" for shrink in shrinks]
+        names += [kind + _name(setting.weight_decay) for setting in settings]
     tried = trials.run(groups, training, "network and weight decay")
     every = np.concatenate([one.event_losses for group in tried for one in group])
     preferred = find_first_within_error(every, CLEARLY)
@@ -179,6 +182,11 @@ def choose_by_short_trials(
     reason = describe_choice(what, names, every, best)
     architecture, shrink = candidates[best]
     return ShortChoice(architecture, shrink, f"{reason} {describe_cost(trials, training, began)}")
+
+
+def _name(decay: float) -> str:
+    """As one would set it: `Training(weight_decay=…)`."""
+    return f"{decay:.2g}"
 
 
 def make_setting(
