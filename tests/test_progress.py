@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import time
 from typing import TextIO
 
 import numpy as np
@@ -158,6 +159,22 @@ def test_a_bar_on_a_terminal(terminal: Terminal) -> None:
     assert "100%" in shown
     assert "loss 4" in shown
     assert "about" not in shown
+
+
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_a_narrow_terminal_shows_the_time_left(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """The note gives way, and stays on one line."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with contextlib.redirect_stderr(terminal), progress("fit", 10_000) as advance:
+        for _ in range(3):
+            advance(2_500, "choosing network and weight decay: loss 1.9552, validation 1.9375")
+            time.sleep(0.15)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    lines = [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+    assert re.match(r"fit \S+ +75% 0:00:0\d left (0:00:0\d|-:--:--) cho", lines[-1])
+    assert all(line.startswith("fit ") and len(line) <= columns for line in lines)
 
 
 def test_a_bar_on_a_pseudo_terminal() -> None:

@@ -140,20 +140,31 @@ def _bar(title: str, total: int) -> Iterator[Advance]:
     from rich.progress import (
         BarColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
+    from rich.text import Text
 
+    class Note(ProgressColumn):
+        """One line, cut where there is no room."""
+
+        def render(self, task: Task) -> Text:
+            return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")
+
+    # On a narrow terminal the bar and the note become shorter, not the numbers.
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
+        TaskProgressColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
         TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        Note(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(title, total=total, note="")
