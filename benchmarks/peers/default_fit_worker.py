@@ -29,12 +29,12 @@ def main() -> None:
     prior = ist.Uniform(inputs["low"], inputs["high"])
     device = jax.devices()[0]
     # Names are imported on first use, and imports do not count.
-    _ = ist.Events, ist.Training, ist.fit
+    _ = ist.Events, ist.fit
+    # Another checkout may not know the option.
+    more = {} if options.effort == 1 else {"training": ist.Training(effort=options.effort)}
 
     def fit() -> ist.Estimator:
         events = ist.Events(x=inputs["x"], theta=inputs["theta"], prior=prior)
-        # Another checkout may not know the option.
-        more = {} if options.effort == 1 else {"training": ist.Training(effort=options.effort)}
         return ist.fit(events, seed=options.seed, **more)
 
     estimator, times = measure_time(fit)

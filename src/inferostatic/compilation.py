@@ -9,12 +9,12 @@ import equinox as eqx
 import jax
 
 #: Takes half the time to compile. Polynomials do not suffer, networks are five times as slow.
-BRIEF = {"xla_backend_optimization_level": 0}
+BRIEF: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 #: No options.
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 #: On a GPU: without trying out kernels a program compiles in a third of the time, and trains half
 #: as fast.
-UNTRIED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+UNTRIED: Mapping[str, Any] = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 
 
 @functools.cache

@@ -73,6 +73,8 @@ def test_the_study_runs(tmp_path: Path) -> None:
         text = text.replace(old, new)
     (folder / "study.toml").write_text(text)
     shutil.copy(STUDY / "simulator.py", folder)
+    # Other studies of this process may have had a file of this name.
+    sys.modules.pop("simulator", None)
     try:
         result = call("run", folder)
     finally:

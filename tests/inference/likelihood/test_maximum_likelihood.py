@@ -206,9 +206,7 @@ def test_float64_stays_inside(trained: ist.Estimator, observed: np.ndarray) -> N
 def test_a_well_trained_model_agrees_with_the_exact_estimate() -> None:
     n = 100
     events = ist.simulate(TOY, ist.Uniform([0.3] * 3, [5.5] * 3), 60_000, seed=1)
-    training = ist.Training(epochs=20, batch_size=256, weight_decay=0.0, centre=True)
-    network = ist.Potential(ist.MLP((32, 32, 32)), ist.Natural())
-    est = ist.fit(events, ist.KCE(), network=network, training=training, seed=2)
+    est = ist.fit(events, seed=2)
     rng = np.random.default_rng(3)
     for truth in ([1.5, 3.0, 4.0], [3.0, 3.0, 3.0], [1.0, 2.0, 2.0]):
         x = TOY(np.tile(truth, (n, 1)), rng)
@@ -216,8 +214,10 @@ def test_a_well_trained_model_agrees_with_the_exact_estimate() -> None:
         fit = ist.maximum_likelihood(est, x)
         errors = np.sqrt(np.diag(np.linalg.inv(n * TOY.fisher(exact))))
         # The bias of φ adds up over the events, so agreement is a matter of their number.
-        assert np.abs((fit.theta - exact) / errors).max() < 1.5
-        np.testing.assert_allclose(fit.errors, errors, rtol=0.35)
+        assert np.abs((fit.theta - exact) / errors).max() < 1.0
+        # An event has a twentieth of the information about all θ scaled together that it has about
+        # other directions, and the curvature along it is learned least well.
+        np.testing.assert_allclose(fit.errors, errors, rtol=0.5)
 
 
 # Where to begin, and where it ends.
