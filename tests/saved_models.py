@@ -185,7 +185,8 @@ def told(estimator: Any, theta: np.ndarray | None = None) -> dict[str, Any]:
         "stopped": history.stopped,
         "warnings": list(history.warnings),
         "choices": list(history.choices),
-        "training": [training.epochs, training.batch_size, training.learning_rate],
+        # Files may leave out how a model was trained.
+        "training": training and [training.epochs, training.batch_size, training.learning_rate],
     }
     prior = estimator.prior
     found["prior"] = {

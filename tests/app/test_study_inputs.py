@@ -178,7 +178,7 @@ def test_a_calibrated_limit_by_the_simulator(study: Path, x: np.ndarray) -> None
     error, mean = 1 / np.sqrt(len(x)), x[:, 0].mean()
 
     def cls(limit: float) -> float:
-        return norm.cdf((mean - limit) / error) / norm.cdf(mean / error)
+        return float(norm.cdf((mean - limit) / error) / norm.cdf(mean / error))
 
     exact = brentq(lambda limit: cls(limit) - 0.05, 0, 3)
     assert numbers["observed"] == pytest.approx(exact, abs=0.25 * error)

@@ -17,6 +17,7 @@ import numpy as np
 
 import inferostatic as ist
 from exact_estimators import as_direct, exact_normal
+from inferostatic.inference.likelihood.learned_bias import LearnedBias
 from random_estimators import random_estimator
 
 from .outcomes import Outcome
@@ -1083,6 +1084,7 @@ ANY_EVENTS = frozenset(
         "one more axis",
         "without rows",
         "frame with one name",
+        "ragged",  # of several channels each has its own
         "list of it",
     }
     | {"frame of foreign names", "frame in another order"}
@@ -1582,9 +1584,70 @@ def result_plot_targets() -> list[Target]:
     plots = ist.plots
     diagnosis = ist.diagnose(EXACT, EVENTS)
     choice = ist.choose_width(EXACT, EVENTS, widths=[0.2, 0.4], seed=1)
+    fit = ist.maximum_likelihood(LIKELIHOOD)
+    region, interval = (
+        ist.confidence_set(LIKELIHOOD, ist.Wilks(), parameters=some) for some in (NAMES, NAMES[:1])
+    )
+    ones = np.ones(2)
+    bias = LearnedBias(NAMES, shift=0.1 * ones, bias=ones, error=ones, observed=12, events=500)
+    ranks = ist.checks.coverage(EXACT, EVENTS, most_events=100, candidates=50)
+    truth = thing(dict(zip(NAMES, POINT, strict=True)), "None", "empty dictionary")
     return [
         target("plots.diagnosis", plots.diagnosis, heavy=True, found=thing(diagnosis)),
         target("plots.width_choice", plots.width_choice, heavy=True, choice=thing(choice)),
+        target(
+            "plots.limit_scan",
+            plots.limit_scan,
+            heavy=True,
+            limit=thing(ist.upper_limit(LIKELIHOOD, NAMES[0], LIMIT)),
+        ),
+        target(
+            "plots.confidence_region", plots.confidence_region, found=thing(region), truth=truth
+        ),
+        target(
+            "plots.likelihood_scan",
+            plots.likelihood_scan,
+            scans=thing(interval),
+            truth=truth,
+        ),
+        target("plots.intervals", plots.intervals, results=thing({"fit": fit}), truth=truth),
+        target(
+            "plots.corner",
+            plots.corner,
+            results=thing({"fit": fit}),
+            names=names(*NAMES),
+            parameters=Argument(list(NAMES), "names", frozenset({"None", "first only"})),
+            truth=truth,
+        ),
+        target(
+            "plots.pulls",
+            plots.pulls,
+            values=data(SIMULATED[:40]),
+            names=Argument(list(NAMES), "names"),
+        ),
+        target("plots.learned_bias", plots.learned_bias, bias=thing(bias)),
+        target(
+            "plots.score_by_observable",
+            plots.score_by_observable,
+            heavy=True,
+            estimator=thing(EXACT),
+            events=thing(EVENTS),
+            theta=data(POINT, "None"),
+        ),
+        target("plots.ranks", plots.ranks, record=thing(ranks)),
+        target(
+            "plots.data_against_simulation",
+            plots.data_against_simulation,
+            data=data(SEEN),
+            simulations=thing({"simulated": SIMULATED}),
+            names=names("x", "y"),
+        ),
+        target(
+            "plots.reweighting",
+            plots.reweighting,
+            found=thing(REWEIGHTING),
+            direct=data(SIMULATED, "None"),
+        ),
     ]
 
 
@@ -1731,8 +1794,11 @@ NO_TARGET = {
     "HistogramBins",
     "objects": "paper_network paper_ratio_network paper_score_network",
     "records that functions return": "CalibrationCurve Coverage Finding LatentCheck MeanScore "
+    "ModelCard "
     "PairIdentities PosteriorPredictive Recalibration",
     "abstract": "AbstractToy AbstractLatentToy",
+    "checked by scikit-learn's own checks, and by tests that need PyTorch": "RatioRegressor "
+    "TorchEstimator",
 }
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.ndimage import gaussian_filter
 
-from ..inputs import Input
+from ..inputs import Input, kind_of
 from .estimates import Estimates, Spread, read_spreads, read_truth, shared_names
 from .names import show_name
 from .style import INK, choose_colour, fix_ticks, use_style
@@ -45,11 +45,13 @@ def corner(
         truth: true values by parameter, drawn as lines.
     """
     spreads = read_spreads(results, names)
+    if not (parameters is None or _are_texts(parameters)):
+        raise TypeError(f"parameters must be a list of names, got {kind_of(parameters)}")
     shown = shared_names(spreads) if parameters is None else tuple(parameters)
     missing = [name for name in shown if name not in shared_names(spreads)]
-    if missing or not 0 < len(shown) <= MOST_PARAMETERS:
+    if missing or len(set(shown)) < len(shown) or not 0 < len(shown) <= MOST_PARAMETERS:
         raise ValueError(
-            f"expected 1 to {MOST_PARAMETERS} parameters among "
+            f"expected 1 to {MOST_PARAMETERS} different parameters among "
             f"{', '.join(shared_names(spreads))}; got {', '.join(shown)}. Choose by parameters=."
         )
     true = read_truth(truth, shown)
@@ -86,6 +88,10 @@ def corner(
             ]
             figure.legend(handles=handles, loc="outside upper right")
     return figure
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(one, str) for one in values)
 
 
 def _choose_range(spreads: list[Spread], k: int, true: float | None) -> tuple[float, float]:

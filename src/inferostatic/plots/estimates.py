@@ -14,7 +14,7 @@ from ..inference.likelihood.cross_entropy import CrossEntropyFit
 from ..inference.likelihood.maximum_likelihood import MaximumLikelihood
 from ..inference.posterior.posterior import Posterior
 from ..inputs import Input, as_floats, kind_of
-from .arrays import as_finite
+from .arrays import as_finite, require_names
 from .names import show_name
 from .style import FAINT, choose_colour, make_panels, open_frame, use_style
 
@@ -70,6 +70,11 @@ def read_truth(truth: object, names: Sequence[str]) -> list[float | None]:
         return [None] * len(names)
     if not isinstance(truth, Mapping):
         raise TypeError(f"truth must be a dictionary of values by parameter, got {kind_of(truth)}")
+    if truth and not any(name in truth for name in names):
+        raise ValueError(
+            f"truth has values of {', '.join(map(str, truth))}, and the figure shows "
+            f"{', '.join(names)}"
+        )
     return [float(as_finite(truth[name], "truth")) if name in truth else None for name in names]
 
 
@@ -166,11 +171,11 @@ def pulls(values: Input, names: Sequence[str]) -> Figure:
         names: of the parameters.
     """
     table = as_finite(values, "values")
-    if table.ndim != 2 or len(table) < 2 or table.shape[1] != len(names):
+    if table.ndim != 2 or len(table) < 2:
         raise ValueError(
-            f"expected pulls of shape (fits, {len(names)}) with at least two fits, got "
-            f"{table.shape}"
+            f"expected pulls of shape (fits, parameters) with at least two fits, got {table.shape}"
         )
+    names = require_names(names, table.shape[1], str(table.shape[1]))
     reach = max(4.0, float(np.quantile(np.abs(table), 0.99)) * 1.1)
     edges = np.linspace(-reach, reach, int(np.clip(np.sqrt(len(table)) * 1.5, 8, 40)) + 1)
     grid = np.linspace(-reach, reach, 201)

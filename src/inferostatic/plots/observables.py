@@ -211,6 +211,8 @@ def score_by_observable(
     """
     if not isinstance(estimator, Estimator | ScoreEstimator):
         raise TypeError(f"estimator must offer a score, got {kind_of(estimator)}")
+    if not isinstance(events, Events):
+        raise TypeError(f"events must be ist.Events, got {kind_of(events)}")
     region = estimator.region
     point = (region.theta_low + region.theta_high) / 2
     point = point if theta is None else as_finite(theta, "theta")
