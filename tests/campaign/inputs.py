@@ -9,6 +9,8 @@ import decimal
 import fractions
 import io
 import math
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ import numpy as np
 
 import inferostatic as ist
 from optional import OptionalPackage
+
+#: Where nothing is: who may write there leaves a file or a folder, so each process has its own.
+NOWHERE = Path(tempfile.gettempdir()) / f"nothing-{os.getpid()}" / "no" / "such" / "file"
 
 pd = OptionalPackage("pandas")
 
@@ -122,7 +127,7 @@ ABSOLUTE: dict[str, Callable[[], Any]] = {
     "frame of text": lambda: pd.DataFrame({"p": ["q", "r"], "s": [1.0, 2.0]}),
     "series of text": lambda: pd.Series(["p", "q"]),
     "categories": lambda: pd.DataFrame({"p": pd.Categorical(["a", "b"]), "q": [1.0, 2.0]}),
-    "path": lambda: Path("/there/is/no/such/file"),
+    "path": lambda: NOWHERE,
     "stream": lambda: io.BytesIO(b"stream"),
     "Ellipsis": lambda: ...,
     "slice": lambda: slice(None),
