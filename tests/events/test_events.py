@@ -626,3 +626,10 @@ def test_a_file_that_was_cut_short_is_told(tmp_path: Path) -> None:
     os.truncate(tmp_path / "x.npy", 130)
     with pytest.raises(OSError, match=r"file of x, .*x\.npy, is too short: it has 130 bytes, and"):
         events(x=x)
+
+
+@pytest.mark.parametrize("names", [[None], [[1, 2], [3]], b"pqr", [1.5, 2.5, 3.5]])
+def test_names_that_are_no_texts_are_refused_as_such(names: Any) -> None:
+    for which in ("x_names", "theta_names"):
+        with pytest.raises(TypeError, match="names must be a list of . strings"):
+            events(**{which: names})

@@ -235,6 +235,8 @@ def test_the_score_is_drawn_for_every_observable() -> None:
     ratio = random_estimator(ist.DirectRatio(ist.MLP((4,))))
     with pytest.raises(TypeError, match="must offer a score, got RatioEstimator"):
         ist.plots.score_by_observable(ratio, events)
+    with pytest.raises(TypeError, match="events must be ist.Events, got ndarray"):
+        ist.plots.score_by_observable(estimator, events.x)  # type: ignore[arg-type]
 
 
 def test_the_score_is_drawn_at_every_value_of_a_category_and_of_a_count() -> None:

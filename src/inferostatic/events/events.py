@@ -120,7 +120,9 @@ class Events(AbstractSummarised):
         """
         renamed = theta_names is not None
         for table, new, name in ((x, x_names, "x"), (theta, theta_names, "theta")):
-            if isinstance(new, list | tuple) and all(isinstance(one, str) for one in new):
+            if new is None or isinstance(new, str) or not isinstance(new, Sequence):
+                continue
+            if all(isinstance(one, str) for one in new):  # or they are refused below
                 require_order(column_names(table), new, name, renamed=True)
         x_names = column_names(x) if x_names is None else x_names
         theta_names = column_names(theta) if theta_names is None else theta_names

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from inferostatic.learning.training.options import (
     count_epochs_together,
     round_epochs,
 )
+from inferostatic.learning.training.validation import find_event_losses
 
 NETWORK = ist.Residual(16, 1)
 
@@ -99,6 +102,30 @@ def test_the_best_epoch_may_lie_within_a_call(
         short = dataclasses.replace(training, epochs=wrong, keep_best=False)
         other = ist.fit(few, network=ist.MLP((64, 64)), training=short, seed=1)
         assert np.abs(other.score(points, -points) - scores[0]).max() > 0.1
+
+
+def test_the_last_validation_is_that_of_epochs_alone(
+    events: ist.Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sets of weights by the program of five epochs, of which it evaluates two."""
+    tasks: list[Any] = []
+    real = train._finish
+
+    def finish(task: Any, *more: Any) -> Any:
+        tasks.append(task)
+        return real(task, *more)
+
+    monkeypatch.setattr(train, "_finish", finish)
+    training = Training(epochs=5, batch_size=64)
+    ist.fit(events, network=NETWORK, members=2, training=training, seed=1)
+    (task,) = tasks
+    arrays = jax.tree.leaves(eqx.filter(task.job.model.network, eqx.is_inexact_array))
+    size = sum(array.size for array in arrays)
+    weights = np.random.default_rng(1).normal(size=(2, 2, size)).astype(np.float32)
+    together, alone = (find_event_losses(task, weights, number) for number in (5, 1))
+    assert together.shape == (2, 2, len(task.split.validation))
+    np.testing.assert_allclose(together, alone, rtol=1e-4)
+    assert np.abs(alone[0] - alone[1]).max() > 0.1
 
 
 def test_epochs_that_could_stop_early_are_made_one_by_one(
